@@ -51,7 +51,8 @@ class StandInKubelet:
     """Has the interface of a process. files: of the machine, by path. wrong: what it writes instead.
 
     late: seconds before it does anything. cannot_start: why no container starts, "" where they do. mute: whether it
-    registers its node and does nothing about pods. follows: seconds after a resize until it writes the levels above.
+    registers its node and does nothing about pods. hangs: the names of pods of which it makes nothing. follows: seconds
+    after a resize until it writes the levels above.
 
     refuses: the reason for each pod, by its name, that it does not admit. resizes: whether it carries out resizes, or
     defers them. forces: whether it also carries out those that it must not ("and pends": and reports them as pending
@@ -78,6 +79,7 @@ class StandInKubelet:
         resizes: bool = True,
         forces: str = "",
         ignores: bool = False,
+        hangs: Sequence[str] = (),
         pends: str = "",
         slow: bool = False,
         rewrites: bool = False,
@@ -107,6 +109,7 @@ class StandInKubelet:
         self._resizes = resizes
         self._forces = forces
         self._ignores = ignores
+        self._hangs = hangs
         self._pends = pends
         self._pending: dict[str, str] = {}
         self._slow = slow
@@ -195,6 +198,8 @@ class StandInKubelet:
         """Whether the pod is to run; others are removed or refused."""
         if item["metadata"].get("deletionTimestamp"):
             self._remove(item)
+            return False
+        if item["metadata"]["name"] in self._hangs:
             return False
         reason = self._refuses.get(item["metadata"]["name"])
         if reason is not None:

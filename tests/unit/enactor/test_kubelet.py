@@ -225,6 +225,38 @@ def test_a_kubelet_that_starts_none_of_its_pods_is_given_no_more():
     assert {"not in time: all containers have been started" in str(one.failure) for one in admitted.values()} == {True}
 
 
+def test_the_next_pod_is_given_when_one_has_started():
+    """Four are started at a time; three that hang do not hold up the others, and fail alone."""
+    bench = Bench()
+    pods = [pod(f"web{number}") for number in range(8)]
+    order = order_of(bench, pods=pods)
+    appeared = []
+    with enactor_on(bench, hangs=("web0", "web2", "web3")) as enactor:
+        enactor.pod_seconds = 6.0
+        enacted = enactor.begin("test")
+        enacted.bring(order)
+        admitted = enacted.admit(order, appears=lambda planned: appeared.append(planned.name))
+    failed = {one.planned.name: str(one.failure) for one in admitted.values() if one.failure is not None}
+    assert set(failed) == {"web0", "web2", "web3"}
+    assert all("not in time: all containers have been started" in why for why in failed.values())
+    assert appeared == ["web1", "web4", "web5", "web6", "web7"]
+
+
+def test_after_the_kubelet_has_stopped_starting_pods_no_more_are_given():
+    bench = Bench()
+    pods = [pod(f"web{number}") for number in range(12)]
+    order = order_of(bench, pods=pods)
+    hanging = tuple(one.name for one in pods[1:])
+    with enactor_on(bench, hangs=hanging) as enactor:
+        enactor.pod_seconds = 2.0
+        enacted = enactor.begin("test")
+        enacted.bring(order)
+        admitted = enacted.admit(order, appears=lambda _: None)
+        given = [one["metadata"]["name"] for one in enactor.session.objects("v1", "pods")]
+    assert len(given) < len(pods)
+    assert {one.planned.name for one in admitted.values() if one.failure is not None} == set(hanging)
+
+
 def test_a_machine_too_small_for_a_pod_makes_the_case_not_observable():
     bench = Bench()
     order = order_of(bench)

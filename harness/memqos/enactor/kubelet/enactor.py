@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from memqos.cgroupfs.tree import CgroupTree
-from memqos.clock import Deadline
+from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.enactor.base import Ability, AdmittedPod, Order, require
 from memqos.enactor.kubelet.configuration import configuration
 from memqos.enactor.kubelet.manifest import RUNTIME_CLASS, pod_manifest
@@ -228,42 +229,56 @@ class KubeletEnactment:
             )
             for planned in order.plan.pods
         }
-        waiting = list(self._pods.values())
-        for first in range(0, len(waiting), _AT_A_TIME):
-            # A kubelet starts all its pods at once; in an emulated machine that takes longer than one after another.
-            turn = waiting[first : first + _AT_A_TIME]
-            memory = order.steering.memory_volumes
+        memory = order.steering.memory_volumes
+        pending, starting, progress = list(self._pods.values()), list[_Starting](), 0.0
+        while pending or starting:
+            # A kubelet starts all its pods at once; in an emulated machine that takes longer than a few at a time.
+            turn, pending = pending[: _AT_A_TIME - len(starting)], pending[_AT_A_TIME - len(starting) :]
             manifests = [pod_manifest(one.pod, str(one.planned.qos), one.mounts, memory) for one in turn]
             self._session.put("v1", "pods", manifests)
-            if not self._await_pods(turn, appears):
-                # The others would take as long, and start as little.
-                for one in waiting[first + _AT_A_TIME :]:
-                    one.failure = turn[0].failure
-                break
-            _require_room(turn)
+            until = Deadline.after(self._kubelet.pod_seconds)
+            starting += [_Starting(one, until) for one in turn]
+            try:
+                ended = self._await_any(starting, appears)
+                progress = SYSTEM_CLOCK.now()
+            except MachineryError as error:
+                is_late = isinstance(error, DeadlineError) and progress > starting[0].until.started
+                # If none has started since, the others would take as long, and start as little.
+                ended = [one.admitted for one in (starting[:1] if is_late else starting)]
+                for one in ended if is_late else [*ended, *pending]:
+                    one.failure = self._failure(one, error)
+                pending = pending if is_late else []
+            _require_room(ended)
+            uids = {one.planned.uid for one in ended}
+            starting = [one for one in starting if one.admitted.planned.uid not in uids]
         return self._pods
 
-    def _await_pods(self, turn: Sequence[AdmittedPod], appears: Callable[[PlannedPod], None]) -> bool:
-        """Wait until each pod has started all containers or failed. False if none has in time."""
-        waiting = {one.planned.uid: one for one in turn}
-        unseen, seen = dict(waiting), dict[str, Json]()
-        began = Deadline.after(self._kubelet.pod_seconds)
+    def _await_any(self, starting: Sequence[_Starting], appears: Callable[[PlannedPod], None]) -> Sequence[AdmittedPod]:
+        """Wait until some of these pods have started all containers or failed; these. MachineryError without one."""
+        settled: list[AdmittedPod] = []
 
-        def settled() -> bool:
-            for uid in [uid for uid, one in unseen.items() if self._is_there(one.planned.cgroup.path)]:
-                appears(unseen.pop(uid).planned)
-            seen.update({one["metadata"]["uid"]: one for one in self._session.objects("v1", "pods")})
-            for uid, admitted in list(waiting.items()):
-                if _is_settled(admitted, seen.get(uid, {})):
-                    self._settle(waiting.pop(uid), seen[uid])
-            return not waiting
+        def any_settled() -> bool:
+            for one in starting:
+                if not one.seen and self._is_there(one.admitted.planned.cgroup.path):
+                    one.seen = True
+                    appears(one.admitted.planned)
+            items = {one["metadata"]["uid"]: one for one in self._session.objects("v1", "pods")}
+            for admitted in (one.admitted for one in starting):
+                item = items.get(admitted.planned.uid, {})
+                if _is_settled(admitted, item):
+                    self._settle(admitted, item)
+                    settled.append(admitted)
+            return bool(settled)
 
+        self._session.until("all containers have been started", any_settled, starting[0].until)
+        return settled
+
+    def _failure(self, admitted: AdmittedPod, error: MachineryError) -> MachineryError:
         try:
-            self._session.until("all containers have been started", settled, began)
-        except MachineryError as error:
-            for uid, admitted in waiting.items():
-                admitted.failure = _failure(admitted, seen.get(uid, {}), error)
-        return len(waiting) < len(turn)
+            item = self._item(admitted.planned.uid)
+        except MachineryError:
+            item = {}
+        return _failure(admitted, item, error)
 
     def _is_there(self, path: CgroupPath) -> bool:
         folder = self._kubelet.tree.hierarchy.folder(path)
@@ -385,6 +400,15 @@ class KubeletEnactment:
     def _has_forgotten(self) -> bool:
         text = self._session.fetched(_METRICS, seconds=_CALL_SECONDS)
         return not any(float(value) for value in _WORKING.findall(text))
+
+
+@dataclass(slots=True)
+class _Starting:
+    """A pod that the kubelet has and has not started yet. until: when it has failed. seen: whether its cgroup was."""
+
+    admitted: AdmittedPod
+    until: Deadline
+    seen: bool = False
 
 
 _NEVER_RAN = frozenset({"ContainerCannotRun", "StartError"})
