@@ -13,6 +13,16 @@ from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.enactor.base import Ability, AdmittedPod, Order, require
 from memqos.enactor.kubelet.configuration import configuration
 from memqos.enactor.kubelet.manifest import RUNTIME_CLASS, pod_manifest
+from memqos.enactor.kubelet.pod_status import (
+    container_ids,
+    container_statuses,
+    is_resized,
+    is_settled,
+    never_ran,
+    rejection,
+    resize_pending,
+    start_failure,
+)
 from memqos.enactor.kubelet.session import KubeletSession
 from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.verdict import judge_node, judge_pod, judged_files
@@ -22,7 +32,6 @@ from memqos.engine.resize import Resize, ResizePlan, ResizeStep
 from memqos.errors import DeadlineError, EnactorNotAbleError, MachineryError
 from memqos.model.path import CgroupPath
 from memqos.model.pod import ContainerKind, Pod
-from memqos.model.quantity import Quantity
 from memqos.runtime.base import ContainerHandle, KubeletsRuntime, SandboxHandle, SandboxSpec
 from memqos.target.base import checked
 
@@ -265,7 +274,7 @@ class KubeletEnactment:
             items = {one["metadata"]["uid"]: one for one in self._session.objects("v1", "pods")}
             for admitted in (one.admitted for one in starting):
                 item = items.get(admitted.planned.uid, {})
-                if _is_settled(admitted, item):
+                if is_settled(admitted, item):
                     self._settle(admitted, item)
                     settled.append(admitted)
             return bool(settled)
@@ -278,7 +287,7 @@ class KubeletEnactment:
             item = self._item(admitted.planned.uid)
         except MachineryError:
             item = {}
-        return _failure(admitted, item, error)
+        return start_failure(admitted, item, error)
 
     def _is_there(self, path: CgroupPath) -> bool:
         folder = self._kubelet.tree.hierarchy.folder(path)
@@ -287,8 +296,8 @@ class KubeletEnactment:
     def _settle(self, admitted: AdmittedPod, item: Json) -> None:
         """Record the kubelet's report about a started or failed pod."""
         status = item.get("status") or {}
-        if status.get("phase") == "Failed" and not _ids(status):
-            admitted.failure = _rejection(admitted, status)
+        if status.get("phase") == "Failed" and not container_ids(status):
+            admitted.failure = rejection(admitted, status)
             return
         planned = admitted.planned
         found = self._kubelet.runtime.sandboxes(deadline=Deadline.after(_CALL_SECONDS))
@@ -305,10 +314,10 @@ class KubeletEnactment:
             overhead=planned.sandbox_overhead,
         )
         admitted.sandbox = SandboxHandle(id=sandbox_id, spec=spec)
-        admitted.failure = _never_ran(admitted, status)
+        admitted.failure = never_ran(admitted, status)
         kinds = {one.name: one.kind for one in admitted.pod.all_containers}
-        restarts = {one["name"]: one.get("restartCount", 0) for one in _statuses(status)}
-        for name, container_id in _ids(status).items():
+        restarts = {one["name"]: one.get("restartCount", 0) for one in container_statuses(status)}
+        for name, container_id in container_ids(status).items():
             if kinds.get(name) is ContainerKind.INIT:
                 continue
             log = f"{folder}/{name}/{restarts[name]}.log"
@@ -331,13 +340,13 @@ class KubeletEnactment:
         def done() -> bool:
             item = self._item(resize.uid)
             status = item.get("status") or {}
-            if (pending := _resize_pending(item, status)) is not None:
+            if (pending := resize_pending(item, status)) is not None:
                 raise MachineryError(
                     f"the kubelet does not carry out the resize: {pending}",
                     where=f"pod {resize.namespace}/{resize.name}",
                     data={"pending": pending},
                 )
-            return _is_resized(item, status)
+            return is_resized(item, status)
 
         self._session.until("the kubelet reports the resize done", done, Deadline.after(self._kubelet.resize_seconds))
         admitted.pod, admitted.planned = desired, planned
@@ -411,33 +420,6 @@ class _Starting:
     seen: bool = False
 
 
-_NEVER_RAN = frozenset({"ContainerCannotRun", "StartError"})
-"""Reasons of containers that ended without having run: ContainerCannotRun of the kubelet, StartError of containerd."""
-
-
-def _statuses(status: Json) -> list[Json]:
-    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-
-
-def _ids(status: Json) -> dict[str, str]:
-    """The id of each existing container by name, without the runtime's scheme."""
-    return {one["name"]: one["containerID"].rpartition("://")[2] for one in _statuses(status) if one.get("containerID")}
-
-
-def _is_settled(admitted: AdmittedPod, item: Json) -> bool:
-    """Whether every container has started or the pod has failed."""
-    status = item.get("status") or {}
-    if status.get("phase") == "Failed" and not _ids(status):
-        return True
-    wanted = {one.name for one in admitted.pod.all_containers if one.kind is not ContainerKind.EPHEMERAL}
-    started = {
-        one["name"]
-        for one in _statuses(status)
-        if one.get("containerID") and not (one.get("state") or {}).get("waiting")
-    }
-    return wanted <= started
-
-
 def _require_room(pods: Sequence[AdmittedPod]) -> None:
     """Raise EnactorNotAbleError if the kubelet rejected the pod for lack of resources (reason OutOfcpu, …)."""
     for one in pods:
@@ -447,80 +429,8 @@ def _require_room(pods: Sequence[AdmittedPod]) -> None:
             )
 
 
-def _rejection(admitted: AdmittedPod, status: Json) -> MachineryError:
-    return MachineryError(
-        f"the kubelet does not admit the pod: {status.get('reason', '')}: {status.get('message', '')}",
-        where=f"pod {admitted.planned.namespace}/{admitted.planned.name}",
-        data={"reason": status.get("reason", "")},
-    )
-
-
-def _never_ran(admitted: AdmittedPod, status: Json) -> MachineryError | None:
-    """The error of the first container that the runtime could not start; None if all were started."""
-    for one in _statuses(status):
-        ended = (one.get("state") or {}).get("terminated") or {}
-        if ended.get("reason") in _NEVER_RAN:
-            return MachineryError(
-                f"the container '{one['name']}' could not be started: {ended.get('message') or ended['reason']}",
-                where=f"pod {admitted.planned.namespace}/{admitted.planned.name}",
-                data={"reason": ended["reason"]},
-            )
-    return None
-
-
 def _note_updates(admitted: AdmittedPod, planned: PlannedPod) -> None:
     """Record the requests that a kubelet sends for running containers when it takes over."""
     for one in planned.containers:
         if one.name in admitted.asked and admitted.asked[one.name][-1] != one.resources:
             admitted.asked[one.name] = (*admitted.asked[one.name], one.resources)
-
-
-def _failure(admitted: AdmittedPod, item: Json, error: MachineryError) -> MachineryError:
-    """Why a pod does not start, from its containers' waiting reasons."""
-    reasons = [
-        f"{one['name']}: {waiting.get('reason', '')} {waiting.get('message', '')}".strip()
-        for one in _statuses(item.get("status") or {})
-        if (waiting := (one.get("state") or {}).get("waiting"))
-    ]
-    what = f"{error.what} {'; '.join(reasons)}" if reasons else error.what
-    return MachineryError(what, where=f"pod {admitted.planned.namespace}/{admitted.planned.name}", data=error.data)
-
-
-def _conditions(status: Json) -> dict[str, Json]:
-    return {one["type"]: one for one in status.get("conditions") or () if one.get("status") == "True"}
-
-
-def _resize_pending(item: Json, status: Json) -> str | None:
-    """Reason and message of the condition PodResizePending; None without it, and for one about an earlier spec.
-
-    Its observedGeneration exists since 1.34.
-    """
-    pending = _conditions(status).get("PodResizePending")
-    generation = item["metadata"].get("generation", 1)
-    if pending is None or int(pending.get("observedGeneration", generation)) < int(generation):
-        return None
-    return f"{pending.get('reason', '')}: {pending.get('message', '')}"
-
-
-def _is_resized(item: Json, status: Json) -> bool:
-    """Whether the status reports the spec's memory in all running containers, and no resize in progress.
-
-    observedGeneration exists since 1.34; before, only the amounts show it. CPU is ignored: the kubelet computes the
-    reported amount from cpu.shares, which round.
-    """
-    observed = status.get("observedGeneration")
-    if observed is not None and int(observed) < int(item["metadata"].get("generation", 1)):
-        return False
-    told = {one["name"]: one.get("resources") or {} for one in _statuses(status)}
-    sidecars = [one for one in item["spec"].get("initContainers") or () if one.get("restartPolicy") == "Always"]
-    return "PodResizeInProgress" not in _conditions(status) and all(
-        _memory(one["resources"], part) == _memory(told.get(one["name"], {}), part)
-        for one in [*item["spec"]["containers"], *sidecars]
-        for part in ("requests", "limits")
-    )
-
-
-def _memory(resources: Json, part: str) -> Quantity | None:
-    """The memory among a container's requests or limits; None if there is none."""
-    text = (resources.get(part) or {}).get("memory")
-    return None if text is None else Quantity.parse(text)
