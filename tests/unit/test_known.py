@@ -164,6 +164,13 @@ def test_what_deviates_only_sometimes_is_never_gone():
     assert known_gone([ran("new", RIGHT)], MACHINES, [changed(ENTRY, sometimes=True)]) == ()
 
 
+@pytest.mark.parametrize(("kubelets", "lines"), [(["v1.36.2"], 1), (["v1.32.13"], 0), (["v1.36.2", "v1.37.0"], 0)])
+def test_a_kubelet_s_deviation_is_gone_if_one_kubelet_alone_was_under_test(kubelets, lines):
+    entry = changed(ENTRY, runtime="kubelet", since="1.33", fixed="", driver="", observed="")
+    machines = [{**one, "kubelets": kubelets} for one in MACHINES]
+    assert len(known_gone([ran("new", RIGHT)], machines, [entry])) == lines
+
+
 def test_known_is_an_outcome_of_its_own_in_every_rendering():
     known, right = ran("old", KNOWN, RIGHT, name="two"), ran("old", RIGHT)
     assert (known.outcome, exit_code([known])) == (Outcome.KNOWN, 0)

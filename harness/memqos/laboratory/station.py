@@ -341,7 +341,9 @@ class Stations:
                 kubelet=kubelet,
             )
             shared = {"same_machine_as": same_machine_as} if same_machine_as else {}
-            folder.write("machine.json", {**self._provenance(station_id, place, node, in_use, key), **shared})
+            under_test = {} if kubelets is None else {"kubelets": list(kubelets.versions.values())}
+            document = {**self._provenance(station_id, place, node, in_use, key), **shared, **under_test}
+            folder.write("machine.json", document)
             try:
                 yield Station(
                     id=station_id,

@@ -56,7 +56,7 @@ Values = dict[str, Any]
 
 MOST_CAUSES = 200
 _WRONG = (("Deviations", {Outcome.DEVIATES}), ("Errors", {Outcome.MACHINERY, Outcome.USAGE}))
-_AT_A_GLANCE = ("profile", "target", "topology", "kernel", "cri", "driver", "qemu", "accelerator")
+_AT_A_GLANCE = ("profile", "target", "topology", "kernel", "cri", "kubelets", "driver", "qemu", "accelerator")
 """Fields of a machine that are shown; the others are folded."""
 _ALWAYS_TOLD = frozenset({"conforms", "deviates"})
 _LONG = 12

@@ -18,7 +18,7 @@ from memqos.errors import ExitCode
 from memqos.report.bundle import Bundle
 from memqos.report.matrix import names_of
 from memqos.report.outcome import Outcome, TestResult
-from memqos.report.summary import known_line
+from memqos.report.summary import known_line, programs_of
 from memqos.report.verdict import CONTRADICTS_ITSELF, verdict_line
 
 __all__ = ["finished_json", "junit_xml", "started_json"]
@@ -128,7 +128,7 @@ def finished_json(bundle: Bundle) -> str:
     if not bundle.ended:
         return ""
     code = ExitCode(bundle.exit_code)
-    versions = {f"{one.get('id', '?')}": ", ".join(map(str, one.get("runtimes", ()))) for one in bundle.machines}
+    versions = {f"{one.get('id', '?')}": ", ".join(programs_of(one)) for one in bundle.machines}
     return _document(
         {
             "timestamp": _seconds(bundle.ended),

@@ -14,6 +14,7 @@ from memqos.report.bundle import Bundle, Json
 from memqos.report.markdown import inline, table
 from memqos.report.matrix import worst_of
 from memqos.report.outcome import Outcome
+from memqos.report.summary import programs_of
 
 __all__ = ["TOPICS", "Compatibility", "compatibility_markdown", "compatibility_of"]
 
@@ -68,9 +69,7 @@ def compatibility_of(bundles: Iterable[Bundle]) -> Compatibility:
     """The matrix of these runs: outcomes by topic, runtimes and the kubelet's release."""
     cells: dict[tuple[str, str], dict[str, dict[str, Counter[str]]]] = {}
     for bundle in bundles:
-        names = {
-            str(machine.get("id")): " + ".join(map(str, machine.get("runtimes", ()))) for machine in bundle.machines
-        }
+        names = {str(machine.get("id")): " + ".join(programs_of(machine)) for machine in bundle.machines}
         for result in bundle.results:
             runtimes = names.get(result.machine) or result.runtime
             found = _RELEASE.search(result.id.partition("[")[2])

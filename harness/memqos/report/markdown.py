@@ -19,7 +19,7 @@ from memqos.errors import ExitCode
 from memqos.report.bundle import Bundle, Json, as_json
 from memqos.report.matrix import Matrix, Row, cell_text, matrix_of, names_of, worst_of
 from memqos.report.outcome import Outcome, TestResult
-from memqos.report.summary import finding_line, machine_line
+from memqos.report.summary import finding_line, machine_line, programs_of
 from memqos.report.verdict import CONTRADICTS_ITSELF, verdict_line
 from memqos.report.words import again
 
@@ -210,7 +210,7 @@ def support_of(bundles: Iterable[Bundle | tuple[str, Bundle]]) -> Support:
 
 def _versions(machine: Mapping[str, Any]) -> str:
     """The runtimes that a machine reports: "containerd 1.7.24 + runc 1.1.15"; "" for none."""
-    name = " + ".join(map(str, machine.get("runtimes", ())))
+    name = " + ".join(programs_of(machine))
     return f"{direct_prefix(str(machine.get('runtime', '')))}{name}" if name else ""
 
 

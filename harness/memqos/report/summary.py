@@ -176,9 +176,15 @@ def known_line(finding: Finding) -> str:
     return f"{finding_line(finding)}: {finding.evidence.get(EVIDENCE, '')}"
 
 
+def programs_of(machine: Mapping[str, Any]) -> list[str]:
+    """The runtimes of a machine and the kubelets under test: ["containerd 1.7.24", "kubelet v1.36.2"]."""
+    kubelets = (f"kubelet {one}" for one in machine.get("kubelets", ()))
+    return [*map(str, machine.get("runtimes", ())), *kubelets]
+
+
 def machine_line(machine: Mapping[str, Any]) -> str:
     """A machine and its versions in one line, without unknown ones."""
-    parts = [f"kernel {machine['kernel']}" if machine.get("kernel") else "", *machine.get("runtimes", ())]
+    parts = [f"kernel {machine['kernel']}" if machine.get("kernel") else "", *programs_of(machine)]
     parts.append(f"QEMU {machine['qemu']}" if machine.get("qemu") else "")
     parts.append(str(machine.get("accelerator") or ""))
     words = (machine.get("profile", "?"), machine.get("topology", "?"))

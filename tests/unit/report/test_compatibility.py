@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,17 @@ def case(claim: str, outcome: Outcome = Outcome.CONFORMS, *, given: str = "") ->
 def of(*results: TestResult) -> Bundle:
     machine: dict[str, Any] = {"id": "m", "runtimes": ["containerd 2.1.4", "runc 1.3.0"]}
     return Bundle(started="", ended="", exit_code=0, machines=(machine,), results=results)
+
+
+def test_a_kubelet_under_test_has_a_row_of_its_own() -> None:
+    """memqos in the kubelet's place says nothing about a kubelet, and must not count for one."""
+    imitated = of(case("resize/memory-step-by-step", given="v1.36-tiered"))
+    [machine] = imitated.machines
+    real = replace(imitated, machines=({**machine, "kubelets": ["v1.36.2"]},))
+    assert list(compatibility_of([imitated, real]).rows) == [
+        ("containerd 2.1.4 + runc 1.3.0", "1.36"),
+        ("containerd 2.1.4 + runc 1.3.0 + kubelet v1.36.2", "1.36"),
+    ]
 
 
 def test_rows_are_runtimes_and_releases_and_cells_are_topics() -> None:

@@ -18,6 +18,7 @@ from memqos.known import EVIDENCE, Accepted, KnownDeviation, accepted_or_not, lo
 from memqos.laboratory.known_deviations import known_deviations
 from memqos.plugin.keys import SETTINGS_KEY, claims_below
 from memqos.report.outcome import Outcome, TestResult
+from memqos.report.summary import programs_of
 
 __all__ = ["accepted_by", "check_claims_of_lists", "known_gone", "not_seen"]
 
@@ -31,10 +32,15 @@ def known_gone(
     Entries with `sometimes`, and entries that no case checked, have no line.
     """
     told = {
-        str(machine.get("id")): runtimes_told(machine.get("runtimes", ()), kernel=str(machine.get("kernel", "")))
+        str(machine.get("id")): runtimes_told(_programs(machine), kernel=str(machine.get("kernel", "")))
         for machine in machines
     }
     return tuple(line for entry in known if not entry.sometimes for line in _gone(entry, results, told))
+
+
+def _programs(machine: Mapping[str, Any]) -> Sequence[str]:
+    """Without the kubelets of an upgrade: a result does not say which of them wrote a value."""
+    return programs_of(machine) if len(machine.get("kubelets", ())) == 1 else machine.get("runtimes", ())
 
 
 def _gone(entry: KnownDeviation, results: Sequence[TestResult], told: Mapping[str, Mapping[str, str]]) -> Iterator[str]:

@@ -312,6 +312,8 @@ class Machine(TypedDict):
     topology: str
     kernel: NotRequired[str]
     runtimes: NotRequired[list[str]]
+    kubelets: NotRequired[list[str]]
+    """The versions of the kubelets under test, the one for upgrades last."""
     facts: NotRequired[dict[str, Any]]
     timing: NotRequired[dict[str, Timing]]
     """By the called method of the runtime."""
