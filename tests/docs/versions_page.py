@@ -16,6 +16,11 @@ use this table, `memqos.engine.translate.versions.FEATURES`. For faults of relea
 |---|---|---|---|---|
 """
 
+AHEAD = """
+runc 1.6 is not released: what it has here is in runc's main branch (commit 3e92f3f53, opencontainers/cgroups 0.0.8). A
+build of that branch reports 1.5.0-rc.1+dev, as older builds did too, so the feature counts as uncertain.
+"""
+
 NAMES = {RuntimeName.CRIO: "CRI-O", RuntimeName.RUNSC: "runsc (gVisor)"}
 """Runtimes whose usual name differs from the one that they report."""
 
@@ -31,7 +36,7 @@ def page() -> str:
     # A name in angle brackets would be taken for HTML.
     table = "\n".join(lines).replace("<", "&lt;")
     newest = ", ".join(f"{NAMES.get(runtime, runtime)} {release}" for runtime, release in NEWEST.items())
-    return HEAD + table + f"\n\nThe newest versions that were read: {newest}.\n"
+    return HEAD + table + f"\n\nThe newest versions that were read: {newest}.\n" + AHEAD
 
 
 def releases(row: Row) -> str:

@@ -22,7 +22,7 @@ LINUX = "linux"
 FOUND = "found by memqos: docs/explanation/found.md"
 """The `upstream` of a fault without an upstream report."""
 
-_SCOPE_OOM_POLICY = "opencontainers/cgroups#41, in its 0.0.8, which runc 1.5.1 does not have"
+_SCOPE_OOM_POLICY = "opencontainers/cgroups#41, in its 0.0.8, which runc's main branch has, and 1.5.1 has not"
 _SCOPE_NO_SWAP = "opencontainers/cgroups#74, moby#51446"
 
 
@@ -69,6 +69,7 @@ _RUNC = {
     ),
     "runc/oom-group-is-lost-in-a-daemon-reload": Fault(
         runtime=RuntimeName.RUNC,
+        fixed=_release(RuntimeName.RUNC, Feature.OOM_GROUP_IS_OOM_POLICY),
         sentence="runc does not set OOMPolicy on the scope for memory.oom.group, so newer versions of systemd reset "
         "the file in a daemon-reload; seen with 1.3.6, and with 1.1.15 and systemd 257 after another container of the "
         "pod was removed.",
@@ -76,6 +77,7 @@ _RUNC = {
     ),
     "runc/oom-group-is-lost-in-an-update": Fault(
         runtime=RuntimeName.RUNC,
+        fixed=_release(RuntimeName.RUNC, Feature.OOM_GROUP_IS_OOM_POLICY),
         sentence="runc does not set OOMPolicy on the scope for memory.oom.group, so systemd resets the file in an "
         "update that sets a property of the scope, and runc writes only the unified entries that the update names; "
         "seen with 1.1.15 and 1.3.6.",
@@ -84,6 +86,7 @@ _RUNC = {
     "runc/oom-group-is-lost-in-an-empty-update": Fault(
         runtime=RuntimeName.RUNC,
         since=_release(RuntimeName.RUNC, Feature.UPDATE_KEEPS_MEMORY),
+        fixed=_release(RuntimeName.RUNC, Feature.OOM_GROUP_IS_OOM_POLICY),
         sentence="An empty update sets the memory limits again, and systemd then resets memory.oom.group; seen with "
         "1.3.6.",
         upstream=_SCOPE_OOM_POLICY,

@@ -8,7 +8,7 @@ from typing import Any
 
 from memqos.engine.translate.container import ContainerTranslation, HeldFile
 from memqos.engine.translate.resources import Unsayable
-from memqos.engine.translate.systemd import INFINITY, PROPERTY_OF
+from memqos.engine.translate.systemd import INFINITY, property_of
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 
@@ -243,7 +243,7 @@ def knob_lines(sent: ContainerResources, found: ContainerTranslation, knob: Knob
     held = [one for one in found.files if one.name == knob]
     text = f"{found.oci_runtime} writes {_held(held[0]) if held else 'nothing'}"
     properties = found.writes.properties
-    name = PROPERTY_OF.get(knob, "")
+    name = property_of(knob)
     if properties and name in properties:
         text += f"; property {name}={property_text(properties[name])}"
     lines.append(f"{indent}{'file':<8} {f'refused: {found.refusal}' if found.refusal else text}")

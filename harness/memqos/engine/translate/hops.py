@@ -17,13 +17,13 @@ from memqos.engine.answer.finding import Hop, HopHeld
 from memqos.engine.translate.explain import flat_document, oci_names, property_text
 from memqos.engine.translate.requested import RequestedContainer, oom_score_adj_of
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.systemd import LEGACY_PROPERTY_OF, PROPERTY_OF
+from memqos.engine.translate.systemd import LEGACY_PROPERTY_OF, OOM_POLICY, PROPERTY_OF, property_of
 from memqos.engine.translate.versions import RuntimeName
 from memqos.model.knob import Knob
 
 __all__ = ["UNIT_PROPERTIES", "ShownHops", "held_at"]
 
-UNIT_PROPERTIES = tuple(dict.fromkeys([*PROPERTY_OF.values(), *LEGACY_PROPERTY_OF.values()]))
+UNIT_PROPERTIES = tuple(dict.fromkeys([*PROPERTY_OF.values(), *LEGACY_PROPERTY_OF.values(), OOM_POLICY]))
 """The properties to request from `systemctl show`."""
 
 _SCORE = "oom_score_adj"
@@ -79,7 +79,7 @@ def _held(hop: Hop, container: RequestedContainer, knob: str, shown: ShownHops) 
 def _asked(hop: Hop, container: RequestedContainer, knob: str) -> tuple[str, ...]:
     """The text that each possible version of the runtimes puts there."""
     if hop is Hop.UNIT:
-        name = _property_of(knob)
+        name = property_of(knob)
         return tuple(
             dict.fromkeys(f"{name}={property_text(one.properties[name])}" if name in one.properties else ""
                           for one in container.held)
@@ -115,10 +115,6 @@ def _not_updated(hop: Hop, container: RequestedContainer, knob: str) -> str:
     if hop in {Hop.SPEC, Hop.STATE} and container.runtimes.cri.runtime is RuntimeName.CRIO:
         return "which part of an update CRI-O stores is not modelled"
     return "no update changes limits of huge pages" if hop is Hop.STATE and knob in _HUGETLB else ""
-
-
-def _property_of(knob: str) -> str:
-    return {**PROPERTY_OF, **LEGACY_PROPERTY_OF}.get(knob, "")
 
 
 def _said(knob: str, fields: Mapping[str, str]) -> str:
@@ -178,7 +174,7 @@ def _sizes(limits: list[Any]) -> Iterator[tuple[str, str]]:
 
 def _unit_text(knob: str, properties: object) -> str:
     """A property in the engine's spelling: "MemoryHigh=50343936", "CPUQuotaPerSecUSec=500000", "AllowedCPUs=0-1,3"."""
-    name = _property_of(knob)
+    name = property_of(knob)
     text = str(properties.get(name, "")) if isinstance(properties, Mapping) else ""
     if name == PROPERTY_OF[Knob.CPU_MAX]:
         text = _microseconds(text)

@@ -1,4 +1,4 @@
-"""runc on cgroup v2, 1.1 to 1.5: from linux.resources to control files and unit properties.
+"""runc on cgroup v2, 1.1 to 1.5 and its main branch: from linux.resources to control files and unit properties.
 
 With the systemd driver runc sets the properties first, then writes the same files as without. Sources:
 opencontainers/runc libcontainer/cgroups (1.1, 1.2) and opencontainers/cgroups fs2 and systemd/v2.go (from 1.3).
@@ -13,7 +13,15 @@ from functools import lru_cache, partial
 from memqos.engine.cgroup.cpu import DEFAULT_PERIOD, shares_to_weight, systemd_quota
 from memqos.engine.translate.kernel_text import listed, numbers, reversed_bytes
 from memqos.engine.translate.resources import OciResources, Refused, RuntimeHost, RuntimeWrites, checked_unified
-from memqos.engine.translate.systemd import INFINITY, PROPERTY_OF, known_properties, property_number, quota_property
+from memqos.engine.translate.systemd import (
+    INFINITY,
+    OOM_POLICY,
+    OOM_POLICY_OF,
+    PROPERTY_OF,
+    known_properties,
+    property_number,
+    quota_property,
+)
 from memqos.engine.translate.versions import Feature, RuntimeName, Traits
 from memqos.model.knob import MAX, Bytes, Knob, KnobValue
 from memqos.model.node import CgroupDriver
@@ -51,7 +59,7 @@ def runc_writes(resources: OciResources, traits: Traits, host: RuntimeHost) -> R
         if systemd and traits.has(Feature.ROUNDED_QUOTA_IN_FILE):
             quota = systemd_quota(quota, resources.cpu_period or DEFAULT_PERIOD)
         if systemd:
-            _check_properties(resources, entries, traits)
+            _check_properties(resources, entries, traits, host.systemd)
         files = [*_memory(resources, swap, traits, host), *_cpu(resources, quota, traits)]
     except Refused as refused:
         return RuntimeWrites(refusal=str(refused))
@@ -148,7 +156,7 @@ def _cpu(resources: OciResources, quota: int, traits: Traits) -> list[tuple[str,
     return files
 
 
-def _check_properties(resources: OciResources, entries: list[tuple[str, str]], traits: Traits) -> None:
+def _check_properties(resources: OciResources, entries: list[tuple[str, str]], traits: Traits, systemd: int) -> None:
     """Raise Refused for a value that runc cannot convert to a property: it converts before it writes the first file."""
     in_order = traits.has(Feature.CPUSET_BYTES_IN_ORDER)
     for knob, given in ((Knob.CPUSET_CPUS, resources.cpus), (Knob.CPUSET_MEMS, resources.mems)):
@@ -156,6 +164,7 @@ def _check_properties(resources: OciResources, entries: list[tuple[str, str]], t
             _set(knob, given, in_order=in_order)
     for name, text in entries:
         _unified(name, text, in_order=in_order)
+    _oom_policy(resources, traits, systemd)
 
 
 def _properties(resources: OciResources, swap: KnobValue | None, traits: Traits, systemd: int) -> dict[str, int | str]:
@@ -178,7 +187,23 @@ def _properties(resources: OciResources, swap: KnobValue | None, traits: Traits,
             found[PROPERTY_OF[knob]] = _set(knob, given, in_order=in_order)
     for name, text in sorted(resources.unified.items()):
         found |= _unified(name, text, in_order=in_order)
+    found |= _oom_policy(resources, traits, systemd)
     return known_properties(found, systemd)
+
+
+def _oom_policy(resources: OciResources, traits: Traits, systemd: int) -> dict[str, int | str]:
+    """The scope's OOMPolicy for memory.oom.group; runc skips a number other than 0 and 1.
+
+    Source: opencontainers/cgroups 0.0.8, `UnifiedManager.Apply`, which reads the text with strconv.ParseUint.
+    """
+    text = resources.unified.get(Knob.MEMORY_OOM_GROUP)
+    has_property = known_properties({OOM_POLICY: ""}, systemd)
+    if text is None or not has_property or not traits.has(Feature.OOM_GROUP_IS_OOM_POLICY):
+        return {}
+    if not (text.isascii() and text.isdecimal()):
+        raise Refused(f"unified resource '{Knob.MEMORY_OOM_GROUP}' value conversion error: '{text}' is no number")
+    policy = OOM_POLICY_OF.get(text.lstrip("0") or "0")
+    return {OOM_POLICY: policy} if policy else {}
 
 
 def _quota(quota: int, period: int) -> dict[str, int | str]:

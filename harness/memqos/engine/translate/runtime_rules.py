@@ -89,6 +89,8 @@ def runtime_writes(
         raise ValueError(f"{oci.runtime} writes no control files: give the traits of runc or crun")
     if stored is not None:
         resources = set_by_update(resources, stored, oci)
+        # systemd changes the OOMPolicy of no running scope, so runc sets it only at creation.
+        oci = oci.without(Feature.OOM_GROUP_IS_OOM_POLICY)
     if host.cgroup_version is CgroupVersion.V1:
         return written_on_v1(resources, oci, host)
     return _WRITERS[oci.runtime](resources, oci, host)

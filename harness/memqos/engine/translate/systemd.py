@@ -2,7 +2,8 @@
 
 Whenever systemd applies a unit again, as after a daemon-reload, it writes every memory, cpu and cpuset file that it
 knows: from the unit's property if set, else its own default. Files that it does not know keep their value. Source:
-systemd `cgroup_context_apply` (244 to 257), opencontainers/cgroups `unifiedResToSystemdProps`.
+systemd `cgroup_context_apply` (244 to 257), `bus_scope_set_transient_property`; opencontainers/cgroups
+`unifiedResToSystemdProps`, `UnifiedManager.Apply`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from memqos.model.knob import Knob
 __all__ = [
     "INFINITY",
     "LEGACY_PROPERTY_OF",
+    "OOM_POLICY",
+    "OOM_POLICY_OF",
     "PROPERTY_OF",
     "SYSTEMD",
     "Survival",
@@ -23,6 +26,7 @@ __all__ = [
     "files_of_properties",
     "known_properties",
     "property_number",
+    "property_of",
     "quota_property",
     "survival",
 ]
@@ -51,21 +55,37 @@ PROPERTY_OF: Mapping[str, str] = {
 LEGACY_PROPERTY_OF: Mapping[str, str] = {Knob.MEMORY_LIMIT_IN_BYTES: "MemoryLimit", Knob.CPU_SHARES: "CPUShares"}
 """The same for the files of cgroup v1; its quota and period are two files with the properties of cpu.max."""
 
-# The first version with a property, which writes the file behind it; all others exist since 240.
+_PROPERTIES = {**PROPERTY_OF, **LEGACY_PROPERTY_OF}
+
+OOM_POLICY = "OOMPolicy"
+"""The property from which systemd writes memory.oom.group. A scope has it only from its creation: no update sets it."""
+
+OOM_POLICY_OF: Mapping[str, str] = {"0": "continue", "1": "kill"}
+"""The OOMPolicy of a scope for each text of memory.oom.group."""
+
+# The first version with a property of scopes; all others exist since 240.
 _SINCE: Mapping[str, int] = {
     "CPUQuotaPeriodUSec": 242,
-    "OOMPolicy": 243,
     "AllowedCPUs": 244,
     "AllowedMemoryNodes": 244,
+    OOM_POLICY: 253,
     "MemoryZSwapMax": 253,
 }
 
-# systemd's value without a property. memory.oom.group follows OOMPolicy, which cannot be changed on a running scope.
+# The first version that writes a file, if the property of scopes is newer.
+_WRITTEN_SINCE: Mapping[str, int] = {OOM_POLICY: 243}
+
+# systemd's value without a property.
 _DEFAULTS: Mapping[str, str] = {
     **{name: str(Knob(name).kernel_default) for name in PROPERTY_OF if name != "memory.zswap.max"},
     "memory.zswap.max": "max",
     Knob.MEMORY_OOM_GROUP: "0",
 }
+
+
+def property_of(name: str) -> str:
+    """The property from which systemd writes a file of cgroup v1 or v2; "" for none."""
+    return OOM_POLICY if name == Knob.MEMORY_OOM_GROUP else _PROPERTIES.get(name, "")
 
 
 class Survival(Enum):
@@ -105,10 +125,10 @@ def known_properties(properties: Mapping[str, int | str], systemd: int) -> dict[
 
 def survival(name: str, properties: Mapping[str, int | str], systemd: int = SYSTEMD) -> Survival:
     """The effect of a daemon-reload on a file of a unit with these properties; systemd: its version."""
-    prop = "OOMPolicy" if name == Knob.MEMORY_OOM_GROUP else PROPERTY_OF.get(name, "")
-    if name not in _DEFAULTS or systemd < _SINCE.get(prop, 0):
+    prop = property_of(name)
+    if name not in _DEFAULTS or systemd < _WRITTEN_SINCE.get(prop, _SINCE.get(prop, 0)):
         return Survival.UNKNOWN
-    return Survival.KEPT if PROPERTY_OF.get(name) in properties else Survival.RESET
+    return Survival.KEPT if prop in properties else Survival.RESET
 
 
 def after_reload(
@@ -132,6 +152,8 @@ def _reloaded(name: str, text: str, properties: Mapping[str, int | str], systemd
         return text
     if fate is Survival.RESET:
         return _DEFAULTS[name]
+    if name == Knob.MEMORY_OOM_GROUP:
+        return "1" if properties[OOM_POLICY] == OOM_POLICY_OF["1"] else "0"
     value = properties[PROPERTY_OF[name]]
     if name == Knob.CPU_MAX:
         period = int(properties.get("CPUQuotaPeriodUSec", 100_000))

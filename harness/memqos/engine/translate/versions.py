@@ -105,6 +105,7 @@ class Feature(StrEnum):
     UPDATE_KEEPS_UNIFIED = "passes unified in updates"
     QUADRATIC_WEIGHT = "converts cpu.shares to cpu.weight by the quadratic formula"
     UPDATE_KEEPS_MEMORY = "keeps a memory or swap limit that an update does not name"
+    OOM_GROUP_IS_OOM_POLICY = "sets OOMPolicy on the scope for memory.oom.group, from systemd 253 on"
     ROUNDED_QUOTA_IN_FILE = "writes the quota that systemd rounded into cpu.max too"
     MISSING_SWAP_FILE_TOLERATED = "tolerates a missing memory.swap.max if it should hold 0 or max"
     UNLIMITED_MEMORY_TAKES_SWAP = "writes a swap limit unchanged if the memory limit is unlimited"
@@ -216,6 +217,10 @@ FEATURES: Mapping[RuntimeName, Mapping[Feature, Row]] = {
         Feature.MEMORY_POLICY: Row(
             (1, 4), "opencontainers/runtime-spec#1282, opencontainers/runc#4915", "linux.memoryPolicy is ignored."
         ),
+        # In opencontainers/cgroups 0.0.8, which runc's main branch vendors; 1.5.1 and its branch have 0.0.6.
+        Feature.OOM_GROUP_IS_OOM_POLICY: Row(
+            (1, 6), "opencontainers/cgroups#41", "A daemon-reload resets memory.oom.group."
+        ),
     },
     RuntimeName.CRUN: {
         Feature.CHECKS_BEFORE_UPDATE: Row((1, 7), "containers/crun#1015"),
@@ -261,6 +266,9 @@ _BEFORE_DATE = r"(?:release-|0\.0~)?"
 _BETWEEN_RELEASES = re.compile(r"[+.-]dev\b|-\d+-g[0-9a-f]{4,}")
 """The mark of a build after a release: runc 1.3.1+dev, containerd v2.0.1-12-g1a2b3c4."""
 
+_MAIN_OF_RUNC = re.compile(r"\.0-rc\.?\d+\+dev\b")
+"""The mark of a build of runc's main branch, 1.5.0-rc.1+dev, which keeps it until the next minor's first candidate."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
@@ -285,6 +293,12 @@ class Traits:
     def known(self, feature: Feature) -> bool | None:
         """Whether this version behaves so; None if in doubt."""
         return None if feature in self.in_doubt else feature in self.features
+
+    def without(self, feature: Feature) -> Traits:
+        """The same without a feature."""
+        if feature not in self.features:
+            return self
+        return replace(self, features=self.features - {feature})
 
     @property
     def modelled(self) -> bool:
@@ -379,6 +393,8 @@ def release_span(runtime: RuntimeName, version: str) -> tuple[tuple[float, ...],
     of_a_release = _NUMBERS.get(runtime, 3)
     if len(numbers) < of_a_release:
         return numbers, (*numbers, math.inf)
+    if runtime is RuntimeName.RUNC and _MAIN_OF_RUNC.search(version):
+        return numbers, (numbers[0], numbers[1] + 1, 0)
     # crun writes a commit after 1.22 as 1.22.0.0.0.5-1a2b.
     if _BETWEEN_RELEASES.search(version) or len(numbers) > 3:  # noqa: PLR2004
         return numbers, (*numbers[: of_a_release - 1], numbers[of_a_release - 1] + 1)

@@ -197,3 +197,11 @@ def test_differing_versions_have_several_expected_texts():
     unknown = created(runtimes=Runtimes(cri=BUNDLES, oci=traits_of("runc", "")))
     assert at(Hop.UNIT, "cpu.weight", container=unknown).asked == ("CPUWeight=100", "CPUWeight=39")
     assert not at(Hop.UNIT, "cpu.weight", container=unknown).is_lost
+
+
+@pytest.mark.parametrize(("policy", "lost"), [("kill", False), ("stop", True)])
+def test_oom_group_is_the_oom_policy_of_the_scope(policy, lost):
+    sent = ContainerResources(unified={"memory.oom.group": "1"})
+    container = created(sent, Runtimes(cri=BUNDLES, oci=traits_of("runc", "1.6.0")))
+    found = at(Hop.UNIT, "memory.oom.group", container=container, documents={Hop.UNIT: {"OOMPolicy": policy}})
+    assert (found.asked, found.held, found.is_lost) == (("OOMPolicy=kill",), f"OOMPolicy={policy}", lost)

@@ -19,6 +19,7 @@ from tests.unit.engine.translate.samples import (
     RUNC_1_1_5,
     RUNC_1_2,
     RUNC_1_3_6,
+    RUNC_1_6,
     TYPICAL,
 )
 
@@ -224,3 +225,42 @@ def test_old_runc_hands_systemd_cpu_sets_in_the_wrong_order():
     found = runtime_writes(resources, RUNC_1_1_5)
     assert (files_held(found)["cpuset.cpus"], held_after_reload(found)["cpuset.cpus"]) == ("8-9", "0-1")
     assert held_after_reload(runtime_writes(resources, RUNC))["cpuset.cpus"] == "8-9"
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [("0", "continue"), ("1", "kill"), ("01", "kill"), ("2", None), ("18446744073709551616", None)],
+)
+def test_oom_group_is_the_scopes_oom_policy(text, policy):
+    """opencontainers/cgroups 0.0.8, systemd/v2.go: UnifiedManager.Apply, TestOOMPolicyApply."""
+    found = runtime_writes(OciResources(unified={"memory.oom.group": text}), RUNC_1_6)
+    assert found.properties == ({"OOMPolicy": policy} if policy else {})
+    assert found.texts == {"memory.oom.group": text}
+
+
+@pytest.mark.parametrize("text", ["invalid", "", " 1", "1\n", "0x1", "-1", "\u0661"])
+def test_only_a_creation_reads_oom_group_as_a_decimal_number(text):
+    wish = OciResources(unified={"memory.oom.group": text})
+    assert "memory.oom.group" in runtime_writes(wish, RUNC_1_6).refusal
+    for writes in (
+        runtime_writes(wish, RUNC_1_6, stored=OciResources()),
+        runtime_writes(wish, RUNC_1_6, CGROUPFS),
+        runtime_writes(wish, RUNC_1_6, RuntimeHost(systemd=252)),
+        runtime_writes(wish, RUNC_1_3_6),
+    ):
+        assert (writes.refusal, writes.texts) == ("", {"memory.oom.group": text})
+
+
+def test_oom_group_survives_a_daemon_reload_as_it_was_created():
+    wish = OciResources(unified={"memory.oom.group": "1"})
+    for traits, systemd, text in (
+        (RUNC_1_3_6, 257, "0"),
+        (RUNC_1_6, 257, "1"),
+        (RUNC_1_6, 253, "1"),
+        (RUNC_1_6, 252, "0"),
+    ):
+        writes = runtime_writes(wish, traits, RuntimeHost(systemd=systemd))
+        assert held_after_reload(writes, systemd=systemd) == {"memory.oom.group": text}
+    off = runtime_writes(OciResources(unified={"memory.oom.group": "0"}), RUNC_1_6)
+    assert held_after_reload(off) == {"memory.oom.group": "0"}
+    assert runtime_writes(wish, RUNC_1_6, stored=OciResources()).properties == {}

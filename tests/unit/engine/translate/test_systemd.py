@@ -70,6 +70,8 @@ def test_a_daemon_reload_resets_even_without_properties():
         ("memory.min", {"MemoryMin": 5}, Survival.KEPT),
         ("memory.min", {}, Survival.RESET),
         ("memory.oom.group", {}, Survival.RESET),
+        ("memory.oom.group", {"OOMPolicy": "kill"}, Survival.KEPT),
+        ("memory.limit_in_bytes", {}, Survival.UNKNOWN),
         ("hugetlb.2MB.max", {}, Survival.UNKNOWN),
         ("memory.swap.high", {}, Survival.UNKNOWN),
     ],
