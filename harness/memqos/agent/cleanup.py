@@ -10,6 +10,7 @@ It is a separate process that survives the connection. Its request:
               of a lost caller
     socket    the CRI socket, "" for none; label: the label key of our sandboxes and Docker images
     engine    the Docker socket, "" for none; sandbox: the label key of our Docker containers
+    bundles   the folder of bundles of an OCI runtime without a server, "" for none
     mounts    the cgroup hierarchies
     folders   [folder, prefix]: entries with this prefix that did not exist before are removed at the end
 
@@ -56,6 +57,7 @@ def clean(
     acts: list[Callable[[], object]] = [
         lambda: remove_sandboxes(request, settling) if request["socket"] else None,
         lambda: remove_from_engine(request, settling) if request["engine"] else None,
+        lambda: end_runtimes(request["bundles"]) if request["bundles"] else None,
         lambda: sweep(request["mounts"]),
         lambda: remove_folders(request, before),
         *(functools.partial(do, argv) for argv in reversed(undo)),
@@ -131,6 +133,19 @@ def engine(path: str, method: str, url: str) -> bytes:
     if answer.status >= http.client.BAD_REQUEST and answer.status != http.client.NOT_FOUND:
         raise OSError(f"Docker answered {method} {url} with {answer.status}: {said[:200]!r}")
     return b"" if answer.status == http.client.NOT_FOUND else said
+
+
+def end_runtimes(bundles: str) -> None:
+    """Kill every process whose arguments name one of our bundles: the OCI runtime of a lost run, and conmon.
+
+    They would create a container after its cgroup was removed. Containers themselves are killed with their cgroups.
+    """
+    folder = f"{bundles}/".encode()
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdecimal():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as file:  # noqa: PTH123
+                if any(word.startswith(folder) for word in file.read().split(b"\0")):
+                    os.kill(int(name), signal.SIGKILL)
 
 
 def sweep(mounts: dict[str, str]) -> None:

@@ -6,7 +6,7 @@ Also connects to a runtime: over a forwarded CRI or Docker socket, or by the run
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,13 +67,14 @@ _RUNC_SHIM = "io.containerd.runc.v2"
 
 
 def discovered(
-    target: Target, *, first: str = "", engine: bool = False, deadline: Deadline
+    target: Target, *, first: str = "", engine: bool = False, direct: Sequence[str] = (), deadline: Deadline
 ) -> Mapping[str, OfferedRuntime]:
     """The runtimes that answer, by name; a server on the first socket has precedence.
 
-    engine: whether to ask the Docker Engine too.
+    engine: whether to ask the Docker Engine too. direct: OCI runtimes to look for in the machine's PATH, which need no
+    server.
 
-    Raises EnvironmentNotAbleError if none answers, MachineryError for one that hangs.
+    Raises EnvironmentNotAbleError if there is none, MachineryError for one that hangs.
     """
     sockets = (*([first] if first else []), *SOCKETS)
     found: dict[str, OfferedRuntime] = {}
@@ -85,9 +86,28 @@ def discovered(
         sockets = (*sockets, DOCKER_SOCKET)
         for socket in listening(target, DOCKER_SOCKET, deadline=deadline):
             found.update({offer.name: offer for offer in _below_docker(target, socket, deadline=deadline)})
+    found.update({offer.name: offer for offer in _alone(target, direct, deadline=deadline)})
+    if not found and direct:
+        raise _not_installed(target, direct)
     if not found:
         raise nothing_listens(target, sockets)
     return found
+
+
+def _alone(target: Target, names: Sequence[str], *, deadline: Deadline) -> Iterator[OfferedRuntime]:
+    """Those of these OCI runtimes that the machine has, each driven without a server."""
+    for name in names:
+        path = target.run(["sh", "-c", 'command -v "$1"', "sh", name], deadline=deadline).text.strip()
+        if path.startswith("/"):
+            program = replace(oci_program(target, name, path, deadline=deadline), place=path)
+            handlers = dict.fromkeys(CgroupDriver, path)
+            yield OfferedRuntime(name=f"oci:{name}", socket="", handlers=handlers, oci=program)
+
+
+def _not_installed(target: Target, names: Sequence[str]) -> EnvironmentNotAbleError:
+    return EnvironmentNotAbleError(
+        f"it has no program {' or '.join(names)}.", where=target.address, next_step="Install it in its PATH."
+    )
 
 
 def listening(target: Target, *sockets: str, deadline: Deadline) -> tuple[str, ...]:

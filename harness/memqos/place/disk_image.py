@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from memqos.catalog.topologies import load_topology
 from memqos.clock import Deadline
 from memqos.errors import UnfitFileError
 from memqos.place.base import OfferedRuntime
-from memqos.place.discovery import discovered
+from memqos.place.discovery import discovered, with_subgroup
 from memqos.place.existing_machine import require_free, require_rights
-from memqos.place.provisioning import architecture_of, bring_images, bring_images_to_docker, bring_memwatch, memwatch_of
+from memqos.place.provisioning import (
+    architecture_of,
+    bring_images,
+    bring_images_to_docker,
+    bring_memwatch,
+    bring_roots,
+    memwatch_of,
+)
 from memqos.place.vm import VmPlace
 from memqos.probe.facts import target_facts
 from memqos.target.base import Target, checked
@@ -37,12 +45,16 @@ _SYSTEM = '. /etc/os-release 2>/dev/null; echo "$PRETTY_NAME"; uname -r; systemc
 
 @contextlib.contextmanager
 def opened_image(
-    booted: contextlib.AbstractContextManager[Machine], *, cri_socket: str = "", engine: bool = False
+    booted: contextlib.AbstractContextManager[Machine],
+    *,
+    cri_socket: str = "",
+    engine: bool = False,
+    direct: Sequence[str] = (),
 ) -> Iterator[VmPlace]:
-    """The place for this machine, created by `booted_image` with the same cri_socket and engine."""
+    """The place for this machine, created by `booted_image` with the same cri_socket, engine and direct."""
     with booted as machine:
         target = machine.target
-        found = _found(target, cri_socket, engine=engine)
+        found = {offer.name: _ready(target, offer) for offer in _found(target, cri_socket, engine, direct).values()}
         yield VmPlace(
             machine,
             target_facts(target, deadline=Deadline.after(LOOK_SECONDS)),
@@ -60,13 +72,14 @@ def booted_image(
     progress: Progress,
     cri_socket: str = "",
     engine: bool = False,
+    direct: Sequence[str] = (),
     keepable: bool = False,
     checkpoint: bool = True,
     temporary_logs: bool = False,
 ) -> contextlib.AbstractContextManager[Machine]:
     """The machine itself, with memqos's programs in it.
 
-    cri_socket, engine: as in `memqos.place.existing_machine.opened_there`; the others as in `boot_image`.
+    cri_socket, engine, direct: as in `memqos.place.existing_machine.opened_there`; the others as in `boot_image`.
 
     Raises what `boot_image` raises, and EnvironmentNotAbleError if the machine has no container runtime, runs a
     kubelet, or has no memory controller.
@@ -77,7 +90,7 @@ def booted_image(
         login,
         cache=default_cache(os.environ),
         log_dir=folder,
-        prepare=lambda machine: _prepare(machine, _found(machine.target, cri_socket, engine=engine)),
+        prepare=lambda machine: _prepare(machine, _found(machine.target, cri_socket, engine, direct)),
         checkpoint=checkpoint,
         progress=progress,
         keepable=keepable,
@@ -85,8 +98,18 @@ def booted_image(
     )
 
 
-def _found(target: Target, cri_socket: str, *, engine: bool) -> Mapping[str, OfferedRuntime]:
-    return discovered(target, first=cri_socket, engine=engine, deadline=Deadline.after(LOOK_SECONDS))
+def _found(target: Target, cri_socket: str, engine: bool, direct: Sequence[str]) -> Mapping[str, OfferedRuntime]:
+    deadline = Deadline.after(LOOK_SECONDS)
+    return discovered(target, first=cri_socket, engine=engine, direct=direct, deadline=deadline)
+
+
+def _ready(target: Target, offer: OfferedRuntime) -> OfferedRuntime:
+    """The offer; for a runtime without a server, with its subgroup and the root file systems of the programs."""
+    if not offer.is_direct:
+        return offer
+    deadline = Deadline.after(BRING_SECONDS)
+    bring_roots(target, architecture_of(target, deadline=deadline), deadline=deadline)
+    return replace(offer, oci=with_subgroup(target, offer.oci, deadline=deadline))
 
 
 def require_python(target: Target, *, deadline: Deadline) -> None:
@@ -113,6 +136,8 @@ def _prepare(machine: Machine, runtimes: Mapping[str, OfferedRuntime]) -> None:
             bring_images_to_docker(target, offer, driver, architecture, deadline=deadline)
         if offer.socket:
             bring_images(target, offer, None, architecture, deadline=deadline)
+        if offer.is_direct:
+            bring_roots(target, architecture, deadline=deadline)
     bring_memwatch(target, architecture, deadline=deadline)
     told = checked(target.run(["sh", "-c", _SYSTEM], deadline=deadline), where=target.address).text.splitlines()
     name, kernel, systemd = (*told, "", "", "")[:3]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from memqos.cgroupfs.hierarchy import Hierarchy
@@ -15,9 +16,15 @@ from memqos.model.node import CgroupDriver
 from memqos.model.path import ROOT
 from memqos.ownership import ProcessGroup
 from memqos.place.base import Health, KeptPlace, OfferedRuntime, PlaceState, RequestRecorder, Sources, offered
-from memqos.place.discovery import MACHINE_LOGS, discovered, runtime_connected
+from memqos.place.discovery import MACHINE_LOGS, discovered, runtime_connected, with_subgroup
 from memqos.place.guard import guarded
-from memqos.place.provisioning import architecture_of, bring_images, bring_images_to_docker, bring_memwatch
+from memqos.place.provisioning import (
+    architecture_of,
+    bring_images,
+    bring_images_to_docker,
+    bring_memwatch,
+    bring_roots,
+)
 from memqos.probe.facts import TargetFacts, target_facts
 from memqos.probe.sampler import MEMWATCH, GuestSampler, Sampler
 from memqos.runtime.base import Runtime
@@ -98,7 +105,7 @@ class PlaceThere:
         self._target = target
         self._health = health
         self._facts = facts
-        self._runtimes = runtimes
+        self._runtimes = dict(runtimes)
         self._memwatch = MEMWATCH
 
     @property
@@ -133,26 +140,31 @@ class PlaceThere:
             target,
             socket=offer.socket,
             engine=offer.docker_sockets.get(driver, ""),
+            bundles=offer.is_direct,
             hierarchy=self._facts.hierarchy,
             is_lost=lambda: not self.condition.is_usable,
         ) as guard:
             require_free(target, self._facts.hierarchy, self._runtimes.values(), deadline=deadline)
             if offer.docker_sockets:
                 bring_images_to_docker(target, offer, driver, architecture, deadline=deadline)
-            else:
+            elif offer.socket:
                 bring_images(target, offer, guard, architecture, deadline=deadline)
+            else:
+                bring_roots(target, architecture, deadline=deadline)
+                oci = with_subgroup(target, offer.oci, deadline=deadline)
+                self._runtimes[runtime] = replace(offer, oci=oci)
             self._memwatch = bring_memwatch(target, architecture, deadline=deadline)
             yield
 
     @property
     def runtimes(self) -> Mapping[str, OfferedRuntime]:
-        """The runtimes that answered on the usual sockets."""
+        """The runtimes that answered on the usual sockets, and the requested ones without a server."""
         return self._runtimes
 
     def connect(
         self, runtime: str, driver: CgroupDriver, *, record: RequestRecorder, deadline: Deadline
     ) -> contextlib.AbstractContextManager[Runtime]:
-        """Connect to one of its runtimes over a forwarded socket."""
+        """Connect to one of its runtimes: over a forwarded socket, or by the runtime's own commands."""
         return runtime_connected(self.target, offered(self, runtime, driver), driver, record=record, deadline=deadline)
 
     @property
@@ -221,10 +233,13 @@ def _lost(target: Target, doing: str) -> TargetError:
 
 
 @contextlib.contextmanager
-def opened_there(url: str, *, cri_socket: str = "", engine: bool = False) -> Iterator[PlaceThere]:
+def opened_there(
+    url: str, *, cri_socket: str = "", engine: bool = False, direct: Sequence[str] = ()
+) -> Iterator[PlaceThere]:
     """Connect to a machine and read its facts and runtimes, without changing it; the connection ends with the context.
 
     cri_socket: a socket to try before the usual ones, "" for none. engine: whether to look for the Docker Engine too.
+    direct: OCI runtimes in the machine's PATH to use without a server.
 
     Raises UsageError for an invalid URL, TargetError if it cannot be reached, EnvironmentNotAbleError if it has no
     container runtime or no memory controller.
@@ -232,7 +247,9 @@ def opened_there(url: str, *, cri_socket: str = "", engine: bool = False) -> Ite
     health = Health()
     with reached(url, health) as target:
         facts = target_facts(target, deadline=Deadline.after(LOOK_SECONDS))
-        runtimes = discovered(target, first=cri_socket, engine=engine, deadline=Deadline.after(LOOK_SECONDS))
+        runtimes = discovered(
+            target, first=cri_socket, engine=engine, direct=direct, deadline=Deadline.after(LOOK_SECONDS)
+        )
         yield PlaceThere(target, health, facts=facts, runtimes=runtimes)
 
 

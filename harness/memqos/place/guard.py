@@ -13,6 +13,7 @@ from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError, MachineryError, TargetError
 from memqos.runtime.cri_wire import MADE_BY_LABEL
 from memqos.runtime.docker_wire import SANDBOX_LABEL
+from memqos.runtime.oci_commands import BUNDLES
 from memqos.target.base import Target
 
 __all__ = ["FOLDER", "Guard", "guarded"]
@@ -22,7 +23,13 @@ FOLDER = "/var/lib/memqos"
 
 LOCK = "/run/memqos.lock"
 
-MADE_IN = (("/var/log/pods", ""), ("/var/log", "pods"), ("/run", "memqos"), ("/var/lib", "memqos"))
+MADE_IN = (
+    ("/var/log/pods", ""),
+    ("/var/log", "pods"),
+    ("/var/log", "memqos"),
+    ("/run", "memqos"),
+    ("/var/lib", "memqos"),
+)
 """Folders in which a run creates others, and the prefixes of these."""
 
 SIGN_EVERY = 5.0
@@ -72,13 +79,14 @@ def guarded(
     socket: str,
     hierarchy: Hierarchy,
     engine: str = "",
+    bundles: bool = False,
     is_lost: Callable[[], bool] = lambda: False,
 ) -> Iterator[Guard]:
     """Guard a machine: when the context, memqos or the connection ends, everything of memqos is removed from it.
 
     First removes leftovers of earlier runs. socket: the CRI socket for sandboxes, "" for none. engine: the Docker
-    Engine's socket, "" for none. is_lost: whether the machine is known to be unreachable; its guard then cleans up
-    without an answer.
+    Engine's socket, "" for none. bundles: whether an OCI runtime is used without a server. is_lost: whether the machine
+    is known to be unreachable; its guard then cleans up without an answer.
     Raises EnvironmentNotAbleError if another run uses the machine or it cannot be guarded, and at the end TargetError
     with what could not be removed.
     """
@@ -92,6 +100,7 @@ def guarded(
         "label": MADE_BY_LABEL,
         "engine": engine,
         "sandbox": SANDBOX_LABEL,
+        "bundles": BUNDLES if bundles else "",
         "mounts": dict(hierarchy.mounts),
         "folders": MADE_IN,
     }

@@ -141,6 +141,7 @@ class Places:
         if self._builds.get(str(file.path), file.sha256) != file.sha256:
             raise _changed(str(file.path), settings.origins["image"])
         socket, engine = cri_socket(settings), any(map(below_docker, settings.runtime))
+        direct = _driven_directly(settings)
         booted = booted_image(
             file,
             key.topology,
@@ -149,10 +150,11 @@ class Places:
             progress=self._progress,
             cri_socket=socket,
             engine=engine,
+            direct=direct,
             keepable=settings.keep_vm,
             checkpoint=not settings.no_checkpoint,
         )
-        with opened_image(booted, cri_socket=socket, engine=engine) as place:
+        with opened_image(booted, cri_socket=socket, engine=engine, direct=direct) as place:
             self._require_chosen(place)
             yield place
 
@@ -170,8 +172,9 @@ class Places:
 
     @contextlib.contextmanager
     def _there(self, url: str, key: SystemKey) -> Iterator[Place]:
-        engine = any(map(below_docker, self._settings.runtime))
-        with opened_there(url, cri_socket=cri_socket(self._settings), engine=engine) as place:
+        settings = self._settings
+        engine, direct = any(map(below_docker, settings.runtime)), _driven_directly(settings)
+        with opened_there(url, cri_socket=cri_socket(settings), engine=engine, direct=direct) as place:
             self._require_chosen(place)
             with place.used(key.runtime, key.driver):
                 yield place
@@ -306,14 +309,31 @@ def _beyond_images(settings: Settings, *prefixes: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(oci_runtime, found)))
 
 
+def _driven_directly(settings: Settings) -> tuple[str, ...]:
+    """The OCI runtimes that are driven without a server, by their names in the machine's PATH."""
+    return tuple(dict.fromkeys(oci_runtime(one) for one in settings.runtime if one.startswith(DIRECTLY)))
+
+
 def _handlers(settings: Settings) -> dict[str, str]:
     """The runtimes that are named by handlers, with the handlers."""
     return {one: one.removeprefix(BY_HANDLER) for one in settings.runtime if one.startswith(BY_HANDLER)}
 
 
+def _need_names(settings: Settings, *, where: str) -> None:
+    """Raise UsageError for an OCI runtime by the path of a file of this host, on a machine to which none is copied."""
+    by_path = [file for file in settings.runtime_binary if file.option == settings.origins["runtime"]]
+    if by_path:
+        raise UsageError(
+            f"'{by_path[0].path}' is a file of this host, and {where} names a machine to which no runtime is copied.",
+            where=settings.origins["runtime"],
+            next_step=f"Install it in that machine's PATH, and give its name, such as oci:{by_path[0].name}.",
+        )
+
+
 def _check_target(url: str, settings: Settings) -> None:
     where = settings.origins["target"]
     check_url(url, where=where)
+    _need_names(settings, where=where)
     origins = [settings.origins[name] for name in OF_BOOTED_MACHINES]
     if meant := [origin for origin in origins if origin.startswith("--")]:
         raise UsageError(
@@ -324,6 +344,7 @@ def _check_target(url: str, settings: Settings) -> None:
 
 def _check_image(path: Path, settings: Settings) -> dict[str, str]:
     """The file's SHA-256 by its path; UsageError for options that conflict with it, and for an unfit file."""
+    _need_names(settings, where=settings.origins["image"])
     origins = [settings.origins[name] for name in OF_PROFILES]
     if meant := [origin for origin in origins if origin.startswith("--")]:
         raise UsageError(

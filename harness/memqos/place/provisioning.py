@@ -13,6 +13,7 @@ from memqos.place.guard import FOLDER, Guard
 from memqos.probe.sampler import MEMWATCH
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.runtime.docker import connect_docker
+from memqos.runtime.oci_commands import ROOTS
 from memqos.target.base import Target, checked
 from memqos.vm.architecture import Architecture, architecture_of_machine
 from memqos.vm.image.prebuilt import binary_of, need_programs
@@ -25,6 +26,7 @@ __all__ = [
     "bring_images_served",
     "bring_images_to_docker",
     "bring_memwatch",
+    "bring_roots",
     "memwatch_of",
 ]
 
@@ -143,6 +145,21 @@ def bring_images_to_docker(
             if program.name != "pause" and not engine.has_image(name, deadline=deadline):
                 root = root_of(program.name, binary_of(program, architecture))
                 engine.import_image(name, program.name, root, deadline=deadline)
+
+
+def bring_roots(target: Target, architecture: Architecture, *, deadline: Deadline) -> None:
+    """Install missing root file systems of the programs, for an OCI runtime without a server.
+
+    The guard removes their folder.
+    """
+    there = target.list(ROOTS, deadline=deadline) or ()
+    for program in load_profile(PROFILE).programs:
+        if program.name not in there:
+            root = f"{ROOTS}/{program.name}"
+            checked(target.run(["mkdir", "-p", root], deadline=deadline), where=target.address)
+            packed = root_of(program.name, binary_of(program, architecture))
+            unpack = target.run(["tar", "-x", "-C", root], stdin=packed, deadline=deadline)
+            checked(unpack, where=target.address)
 
 
 def _ctr(socket: str) -> tuple[str, ...]:

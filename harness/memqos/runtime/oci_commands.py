@@ -22,6 +22,7 @@ from memqos.runtime.oci_learning import UNASKED, Learned
 from memqos.target.base import CommandResult
 
 __all__ = [
+    "BUNDLES",
     "GONE",
     "NOT_STARTED",
     "ROOTS",
@@ -48,8 +49,11 @@ ROOTS = "/var/lib/memqos/rootfs"
 _STATE = "/run/memqos/oci"
 """The parent folder of each runtime's `--root`."""
 
-_BUNDLES = "/var/lib/memqos/bundles"
-"""On a disk, so that files that a container writes are page cache and not tmpfs memory."""
+BUNDLES = "/var/lib/memqos/bundles"
+"""The parent folder of each runtime's bundles.
+
+On a disk, so that files that a container writes are page cache and not tmpfs memory.
+"""
 
 _SOCKETS = "/run/memqos/conmon"
 """Where conmon links bundles, so that the paths of its sockets are short enough."""
@@ -198,7 +202,7 @@ class BundleFolders:
     takes_root: bool = True
     is_plain: bool = False
     state_root: str = _STATE
-    bundle_root: str = _BUNDLES
+    bundle_root: str = BUNDLES
     sockets: str = _SOCKETS
     is_rootless: bool = False
 

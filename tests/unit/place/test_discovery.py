@@ -2,10 +2,14 @@
 
 import pytest
 
+from memqos.clock import Deadline
+from memqos.errors import EnvironmentNotAbleError
 from memqos.model.node import CgroupDriver
-from memqos.place.discovery import offers_of
+from memqos.place.base import OciProgram
+from memqos.place.discovery import discovered, offers_of
 from memqos.runtime import cri_wire
 from memqos.runtime.proto import cri_pb2
+from memqos.target.fake import FakeTarget
 
 SYSTEMD, CGROUPFS = CgroupDriver.SYSTEMD, CgroupDriver.CGROUPFS
 SHIM = "io.containerd.runc.v2"
@@ -44,3 +48,35 @@ def test_handlers_are_known_by_program_and_driver(given, offered):
 def test_a_daemon_without_a_reported_configuration_has_an_empty_one(told):
     reply = cri_pb2.StatusResponse(info={"config": told})
     assert cri_wire.configuration_from_wire(reply) == {}
+
+
+def machine_with(*programs):
+    """A machine without a daemon, with these programs in /usr/sbin."""
+
+    def shell(argv, *_):
+        script, name = argv[2], argv[-1]
+        if "command -v" in script:
+            return (0, f"/usr/sbin/{name}\n".encode(), b"") if name in programs else (127, b"", b"")
+        return (0, f"{name} version 1.21\n".encode(), b"") if "--version" in script else (0, b"", b"")
+
+    return FakeTarget(commands={("sh", "-c"): shell})
+
+
+def test_a_requested_oci_runtime_needs_no_daemon():
+    found = discovered(machine_with("crun", "runc"), direct=["crun", "uxc"], deadline=Deadline.after(30))
+    [offer] = found.values()
+    assert (offer.name, offer.is_direct) == ("oci:crun", True)
+    assert offer.handlers == {SYSTEMD: "/usr/sbin/crun", CGROUPFS: "/usr/sbin/crun"}
+    assert offer.oci == OciProgram(name="crun", version="1.21", place="/usr/sbin/crun")
+
+
+@pytest.mark.parametrize(
+    ("direct", "told"),
+    [
+        ([], "no container runtime listens on /run/containerd/containerd.sock or /run/crio/crio.sock"),
+        (["uxc"], "fake://: it has no program uxc"),
+    ],
+)
+def test_a_machine_without_any_runtime_is_refused(direct, told):
+    with pytest.raises(EnvironmentNotAbleError, match=told):
+        discovered(machine_with(), direct=direct, deadline=Deadline.after(30))

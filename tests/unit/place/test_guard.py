@@ -243,3 +243,19 @@ def test_signs_of_life_keep_the_guard_on_its_post(world, sandboxes, monkeypatch)
         with pytest.raises(Exception, match="nothing is left"):
             wait("nothing is left", lambda: not sandboxes.known, deadline=Deadline.after(2.5))
     assert sandboxes.known == {}
+
+
+def test_the_runtimes_of_a_lost_run_are_killed(tmp_path):
+    """Only processes with an argument below the folder of bundles; others that name it in a text stay."""
+    ours, other = (
+        subprocess.Popen(["sh", "-c", "sleep 60; true", "sh", word])
+        for word in (f"{tmp_path}/bundles/runc/s/c", f"see {tmp_path}/bundles/")
+    )
+    try:
+        cleanup.end_runtimes(f"{tmp_path}/bundles")
+        assert ours.wait(30) == -signal.SIGKILL
+        assert other.poll() is None
+    finally:
+        for one in (ours, other):
+            one.kill()
+            one.wait()

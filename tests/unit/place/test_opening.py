@@ -30,6 +30,10 @@ def settings(environment=None, **given):
             {"target": NODE, "runtime": "rootless:crun"},
             "--runtime: rootless:crun needs a machine of a profile, in which memqos makes the user: --target names",
         ),
+        (
+            {"target": NODE, "runtime": "oci:./uxc"},
+            "--runtime: '.*uxc' is a file of this host, and --target names a machine to which no runtime is copied",
+        ),
         ({"runtime": "rootless:runc", "cgroup": "v1"}, "--cgroup: rootless:runc needs cgroup v2"),
         ({"no_userns": True}, "--no-userns is about rootless: runtimes, and none is chosen"),
         ({"runtime": "rootless:uxc"}, "--runtime: there is no runtime 'rootless:uxc'"),
