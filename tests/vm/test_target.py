@@ -96,6 +96,22 @@ def test_a_machine_without_our_images_gets_them_and_is_rid_of_them(machine: Mach
     assert state_of(machine) == before
 
 
+def test_an_oci_runtime_needs_no_daemon_and_none_of_our_files(machine: Machine, tmp_path: Path) -> None:
+    output(machine, "systemctl", "stop", "containerd.service")
+    output(machine, "mv", "/var/lib/memqos", "/var/away")
+    before = state_of(machine)
+    try:
+        done = run(machine, tmp_path, "--runtime", "oci:runc,oci:crun")
+        after = state_of(machine)
+    finally:
+        output(machine, "mv", "/var/away", "/var/lib/memqos")
+        output(machine, "systemctl", "start", "containerd.service")
+    assert done.returncode == 0, done
+    told = json.loads((tmp_path / "out/bundle.json").read_text())["machines"]
+    assert [one["runtime"] for one in told] == ["oci:runc", "oci:crun"]
+    assert after == before
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_ended_run_leaves_nothing(machine: Machine, tmp_path: Path, number: signal.Signals) -> None:
     before = state_of(machine)
