@@ -251,3 +251,50 @@ def test_a_container_that_plays_a_node_is_reached_over_docker(tmp_path: Path) ->
     [told] = json.loads((tmp_path / "out/bundle.json").read_text())["machines"]
     assert (told["profile"], told["target"]) == ("docker://node", "docker://node")
     assert after == before
+
+
+KIND = (
+    *("--privileged", "--cgroupns=private", "--network=none", "--tmpfs=/run", "--tmpfs=/tmp", "--volume=/var"),
+    *("--volume=/usr:/usr:ro", "--volume=/lib/modules:/lib/modules:ro"),
+)
+"""A node as kind starts it: systemd and containerd in a container with a cgroup namespace of its own."""
+
+
+@pytest.mark.profiles
+@pytest.mark.skipif(shutil.which("docker") is None, reason="this host has no docker, the program (package docker-cli)")
+def test_a_node_in_a_cgroup_namespace_of_its_own_is_a_target(tmp_path: Path) -> None:
+    """The machine's own /etc and /usr are the node's; kind's image, which has the same layout, is not fetched."""
+    with (
+        opened_vm(
+            ("trixie", "two-zones"), BootOptions(), folder=tmp_path, progress=SILENT, additions=("docker",)
+        ) as place,
+        place.target.forward("/run/memqos-docker/systemd.sock") as socket,
+    ):
+        output(place.machine, "systemctl", "start", "memqos-docker@systemd.service")
+        environment = {**os.environ, "DOCKER_HOST": f"unix://{socket}", "DOCKER_CONFIG": str(tmp_path)}
+
+        def docker(*words: str, given: bytes = b"") -> str:
+            done = subprocess.run(["docker", *words], env=environment, input=given, capture_output=True, check=False)
+            assert done.returncode == 0, done
+            return done.stdout.decode()
+
+        packed = place.target.run(["tar", "-C", "/", "-c", "etc", "bin", "sbin", "lib", "lib64"], deadline=soon())
+        docker("import", "-", "node:1", given=packed.stdout)
+        docker("run", "--detach", "--name", "node", *KIND, "node:1", "/sbin/init")
+        looks = ["docker", "exec", "node", "test", "-S", "/run/containerd/containerd.sock"]
+        wait(
+            "containerd runs in the node",
+            lambda: subprocess.run(looks, env=environment, check=False, capture_output=True).returncode == 0,
+            deadline=Deadline.after(300),
+            every=2,
+        )
+        argv = [sys.executable, "-m", "memqos", "run", "--results", f"{tmp_path}/out", "--target", "docker://node"]
+        done = subprocess.run(
+            [*argv, "-k", CASE], capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
+        )
+        left = docker("exec", "node", "sh", "-c", "ls /sys/fs/cgroup /run /var/lib")
+    assert done.returncode == 0, done
+    [told] = json.loads((tmp_path / "out/bundle.json").read_text())["machines"]
+    assert (told["profile"], told["target"]) == ("docker://node", "docker://node")
+    assert "kubepods" not in left
+    assert "memqos" not in left
