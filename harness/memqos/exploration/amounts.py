@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 __all__ = ["byte_counts", "cpu_counts", "spellings", "spelt"]
 
 PAGE = 4096
+"""The smallest page of Linux: amounts of all architectures are drawn in its multiples, and beside them."""
 MIB = 1 << 20
 GIB = 1 << 30
 MOST_MEMORY = 64 * GIB

@@ -16,7 +16,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 
 from memqos.exploration.admissions import resizes
 from memqos.exploration.amounts import MIB
-from memqos.exploration.cgroup_trees import cgroup_trees
+from memqos.exploration.cgroup_trees import Tolerances, cgroup_trees
 from memqos.exploration.configurations import configurations
 from memqos.exploration.configured_kubelet import HEAD, ConfiguredKubelet
 from memqos.exploration.documents import Document
@@ -116,7 +116,8 @@ class Batches:
                 kubelet = self._kubelet(by)
                 return [Example(kubelet=kubelet, pods=(one,)) for one in self._manifests(_PODS, by)]
             case Kind.KERNEL:
-                return [Example(kubelet=_PLAIN, tree=one) for one in drawn(cgroup_trees(), _TREES, by=by, key=_text)]
+                trees = cgroup_trees(Tolerances(page_size=self.node.page_size, cpus=self.node.cpus))
+                return [Example(kubelet=_PLAIN, tree=one) for one in drawn(trees, _TREES, by=by, key=_text)]
             case Kind.LIFECYCLE:
                 several = drawn(lifecycles(), _LIVES, by=by, key=_text)
                 return [Example(kubelet=_PLAIN, steps=tuple(steps)) for steps in several]

@@ -16,14 +16,23 @@ from hypothesis import strategies as st
 
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.cgroup.effective_protection import Protected, Shelter, effective, settled
-from memqos.engine.cgroup.throttle import fastest_growth
+from memqos.engine.cgroup.throttle import CHARGE_BATCH, fastest_growth
 from memqos.errors import UsageError
-from memqos.exploration.amounts import MIB, chosen, drawn_bytes, once_in
+from memqos.exploration.amounts import MIB, PAGE, chosen, drawn_bytes, once_in
 from memqos.exploration.documents import Document
 from memqos.model.knob import Bytes
 from memqos.model.path import CgroupPath
 
-__all__ = ["FILES", "Cgroup", "cgroup_trees", "cgroups_of", "check_tree", "tree_findings", "why_not_tried"]
+__all__ = [
+    "FILES",
+    "Cgroup",
+    "Tolerances",
+    "cgroup_trees",
+    "cgroups_of",
+    "check_tree",
+    "tree_findings",
+    "why_not_tried",
+]
 
 FILES: Mapping[str, str] = {
     "min": "memory.min",
@@ -35,19 +44,43 @@ FILES: Mapping[str, str] = {
 """The control file of each field."""
 _USES = ("file", "anon")
 ROOT = CgroupPath.parse("/tree")
-_MOST_USE, _MOST_CGROUPS, _MOST_DEPTH = 64 * MIB, 24, 4
+_MOST_USE, _MOST_CGROUPS, _MOST_DEPTH = 256 * MIB, 24, 4
 _MOST_AMOUNT = 1 << 40
 _RATES = (100, 250, 300, 1000)
 """Jiffies a second of kernels: throttling must meet the weakest bound of them."""
 
-SLACK = MIB
-"""Bytes by which memory.current may differ from the models: charges that each CPU holds in stock, and page tables."""
-STOCK = 64 * 4096
-"""Bytes that one CPU charges ahead (MEMCG_CHARGE_BATCH)."""
 _PART = 8
 """Reclaim works in batches, so it may go below the protection by this part of the usage."""
 _OWN = 16 * MIB
-"""Further bytes that the program in an anonymous leaf may use."""
+"""Further bytes that the program in an anonymous leaf may use, besides what CPUs charge ahead."""
+_LARGEST_SCALE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerances:
+    """What a machine's counts may differ by. page_size: bytes. cpus: those that may charge memory ahead."""
+
+    page_size: int
+    cpus: int
+
+    @property
+    def stock(self) -> int:
+        """Bytes that all CPUs together may have charged ahead."""
+        return CHARGE_BATCH * self.page_size * self.cpus
+
+    @property
+    def slack(self) -> int:
+        """Bytes by which memory.current may differ from the models: the stock, and slabs and page tables."""
+        return max(MIB, 2 * self.stock)
+
+    @property
+    def scale(self) -> int:
+        """The factor of drawn amounts: with larger pages small ones disappear in the slack."""
+        return min(self.page_size // PAGE, _LARGEST_SCALE)
+
+    def lost(self, use: int) -> int:
+        """Bytes that a cgroup with this usage may lose although the models keep them."""
+        return self.slack + use // _PART
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,24 +148,25 @@ def _check(one: Document, depth: int) -> None:
         _check(inner, depth + 1)
 
 
-def why_not_tried(tree: Document) -> str:
-    """Why the models do not apply to this tree; "" if they do.
+def why_not_tried(tree: Document, tolerances: Tolerances) -> str:
+    """Why the models do not apply to this tree on this machine; "" if they do.
 
     With a limit below the protected bytes the kernel breaks protection, or kills; if some memory cannot be reclaimed,
-    all other memory is taken first.
+    all other memory is taken first. Amounts within the slack cannot be told apart from none.
     """
     found = cgroups_of(tree)
     if "limit" not in tree:
         return ""
     if any(one.anon for one in found):
         return "anonymous memory below a limit is not modelled"
-    least = sum(settled(_protected(found), root=ROOT).get(one.path, 0) for one in found if one.is_leaf)
-    room = least + sum(_slack(one.use) for one in found if one.is_leaf)
+    if all(one.use <= tolerances.slack for one in found if one.is_leaf):
+        return (
+            f"its programs use at most {tolerances.slack} bytes each, by which memory.current may be off with pages of "
+            f"{tolerances.page_size >> 10} KiB"
+        )
+    left = settled(_protected(found), root=ROOT, page_size=tolerances.page_size)
+    room = sum(left.get(one.path, 0) + tolerances.lost(one.use) for one in found if one.is_leaf)
     return "" if tree["limit"] >= room else "its limit is below the protected bytes"
-
-
-def _slack(use: int) -> int:
-    return SLACK + use // _PART
 
 
 def _protected(found: Sequence[Cgroup], seen: Mapping[CgroupPath, int] | None = None) -> dict[CgroupPath, Protected]:
@@ -154,7 +188,7 @@ def _protected(found: Sequence[Cgroup], seen: Mapping[CgroupPath, int] | None = 
 
 
 def tree_findings(
-    tree: Document, said: Mapping[str, Any], *, recursive: bool, page_size: int, cpus: int
+    tree: Document, said: Mapping[str, Any], *, recursive: bool, tolerances: Tolerances
 ) -> Sequence[Finding]:
     """The findings about a tree's behaviour that the models cover.
 
@@ -162,21 +196,21 @@ def tree_findings(
     memory.events and memory.swap.current of each cgroup by its path, and `seconds` until then.
     """
     found = cgroups_of(tree)
-    judge = _Judgement(said, cpus=cpus)
+    judge = _Judgement(said, tolerances)
     for one in found:
         if one.is_leaf:
-            _leaf_findings(one, judge, page_size)
+            _leaf_findings(one, judge)
     if "limit" in tree:
-        _pressure_findings(tree, found, judge, recursive=recursive, page_size=page_size)
+        _pressure_findings(tree, found, judge, recursive=recursive)
     return judge.findings
 
 
 class _Judgement:
     """Collects findings about a tree."""
 
-    def __init__(self, said: Mapping[str, Any], *, cpus: int) -> None:
+    def __init__(self, said: Mapping[str, Any], tolerances: Tolerances) -> None:
         self.seconds = float(said["seconds"])
-        self.stock = STOCK * cpus
+        self.tolerances = tolerances
         self._said = said
         self.findings: list[Finding] = []
 
@@ -206,8 +240,9 @@ class _Judgement:
         )
 
 
-def _leaf_findings(one: Cgroup, judge: _Judgement, page_size: int) -> None:
+def _leaf_findings(one: Cgroup, judge: _Judgement) -> None:
     """The effect of a leaf's own files on its usage."""
+    tolerances, own = judge.tolerances, _OWN + judge.tolerances.stock
     current = judge.number("after", one.path, "memory.current")
     kills = judge.number("after", one.path, "oom_kill")
     high, most, swap = (one.files.get(name) for name in ("high", "max", "swap"))
@@ -218,24 +253,24 @@ def _leaf_findings(one: Cgroup, judge: _Judgement, page_size: int) -> None:
     if one.file:
         judge.at_most(one.path, "oom_kill", kills, 0)
         if high is not None:
-            judge.at_most(one.path, "memory.current above memory.high", current, high + SLACK + judge.stock)
+            allowed = high + tolerances.slack + tolerances.stock
+            judge.at_most(one.path, "memory.current above memory.high", current, allowed)
         return
     if high is not None and swap == 0:
         bounds = (
-            fastest_growth(0, Bytes(high), seconds=ceil(judge.seconds), hz=hz, page_size=page_size).usage
+            fastest_growth(0, Bytes(high), seconds=ceil(judge.seconds), hz=hz, page_size=tolerances.page_size).usage
             for hz in _RATES
         )
-        judge.at_most(one.path, "growth above memory.high", current, max(bounds) + judge.stock)
-    elif most is not None and swap is not None and one.anon > most + swap + _OWN:
+        judge.at_most(one.path, "growth above memory.high", current, max(bounds) + tolerances.stock)
+    elif most is not None and swap is not None and one.anon > most + swap + own:
         judge.at_least(one.path, "oom_kill", kills, 1)
-    if most is None or one.anon + _OWN <= most:
+    if most is None or one.anon + own <= most:
         judge.at_most(one.path, "oom_kill", kills, 0)
 
 
-def _pressure_findings(
-    tree: Document, found: Sequence[Cgroup], judge: _Judgement, *, recursive: bool, page_size: int
-) -> None:
+def _pressure_findings(tree: Document, found: Sequence[Cgroup], judge: _Judgement, *, recursive: bool) -> None:
     """The memory of each leaf after reclaim at the root's limit."""
+    tolerances, page_size = judge.tolerances, judge.tolerances.page_size
     before = {one.path: judge.number("before", one.path, "memory.current") for one in found}
     asked = _protected(found, before)
     shelters = effective(asked, root=ROOT, recursive=recursive, page_size=page_size)
@@ -245,7 +280,7 @@ def _pressure_findings(
     judge.at_most(ROOT, "low", judge.number("after", ROOT, "low"), 0)
     for one in (one for one in found if one.is_leaf):
         whole = shelters[one.path].shelter in {Shelter.HARD, Shelter.SOFT}
-        least = before[one.path] - SLACK if whole else left[one.path] - _slack(before[one.path])
+        least = before[one.path] - tolerances.slack if whole else left[one.path] - tolerances.lost(before[one.path])
         current = judge.number("after", one.path, "memory.current")
         judge.at_least(one.path, "memory.current under pressure", current, max(least, 0))
 
@@ -254,37 +289,40 @@ def _pressure_findings(
 
 
 @st.composite
-def cgroup_trees(draw: st.DrawFn) -> Document:
+def cgroup_trees(draw: st.DrawFn, tolerances: Tolerances) -> Document:
     """Trees of up to six leaves at up to three levels: page cache under a limit, or growth at memory.high and max."""
     if once_in(draw, 4):
         return {"children": [_growing(draw) for _ in range(chosen(draw, (1, 2)))]}
-    tree: Document = {"children": [_branch(draw, 1) for _ in range(chosen(draw, (2, 1, 3)))]}
+    tree: Document = {"children": [_branch(draw, 1, tolerances) for _ in range(chosen(draw, (2, 1, 3)))]}
     found = cgroups_of(tree)
     leaves = [one for one in found if one.is_leaf]
-    kept = settled(_protected(found), root=ROOT)
-    least = sum(kept[one.path] + _slack(one.use) for one in leaves)
+    kept = settled(_protected(found), root=ROOT, page_size=tolerances.page_size)
+    least = sum(kept[one.path] + tolerances.lost(one.use) for one in leaves)
     tree["limit"] = least + chosen(draw, (0, 1, 2, 4)) * MIB
     return tree
 
 
-def _branch(draw: st.DrawFn, depth: int) -> Document:
+def _branch(draw: st.DrawFn, depth: int, tolerances: Tolerances) -> Document:
+    unit = MIB * tolerances.scale
     count = 0 if depth == 3 or draw(st.booleans()) else chosen(draw, (2, 1))  # noqa: PLR2004 - levels
     if not count:
-        use = drawn_bytes(draw, 8 * MIB, 32 * MIB)
-        leaf: Document = {"file": use, **_asked(draw, use)}
+        use = drawn_bytes(draw, 8 * unit, 32 * unit)
+        leaf: Document = {"file": use, **_asked(draw, use, tolerances)}
         if once_in(draw, 5):
-            leaf[chosen(draw, ("high", "max"))] = drawn_bytes(draw, 8 * MIB, 48 * MIB)
+            leaf[chosen(draw, ("high", "max"))] = drawn_bytes(draw, 8 * unit, 48 * unit)
         return leaf
-    return {"children": [_branch(draw, depth + 1) for _ in range(count)], **_asked(draw, 32 * MIB)}
+    children = [_branch(draw, depth + 1, tolerances) for _ in range(count)]
+    return {"children": children, **_asked(draw, 32 * unit, tolerances)}
 
 
-def _asked(draw: st.DrawFn, use: int) -> Document:
+def _asked(draw: st.DrawFn, use: int, tolerances: Tolerances) -> Document:
     """Protection of a cgroup: none, some quarters of this usage or more than all of it, with small differences."""
     amounts = {}
     for name in ("min", "low"):
         if draw(st.booleans()):
             quarters = draw(st.integers(0, 6))
-            amounts[name] = max(0, use * quarters // 4 + chosen(draw, (0, 4096, -4096, 1)))
+            page = tolerances.page_size
+            amounts[name] = max(0, use * quarters // 4 + chosen(draw, (0, page, -page, 1)))
     return amounts
 
 
@@ -294,5 +332,5 @@ def _growing(draw: st.DrawFn) -> Document:
         leaf["high"] = drawn_bytes(draw, 16 * MIB, 40 * MIB)
         return leaf
     leaf["max"] = drawn_bytes(draw, 20 * MIB, 64 * MIB)
-    leaf["swap"] = chosen(draw, (0, 4 * MIB, 9 * MIB + 4096, 64 * MIB))
+    leaf["swap"] = chosen(draw, (0, 4 * MIB, 9 * MIB + PAGE, 64 * MIB))
     return leaf

@@ -17,7 +17,7 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedPod
 from memqos.errors import EnactorNotAbleError, MachineryError, NonconformanceError, UsageError
 from memqos.exploration import tree_program
-from memqos.exploration.cgroup_trees import cgroups_of, tree_findings, why_not_tried
+from memqos.exploration.cgroup_trees import Tolerances, cgroups_of, tree_findings, why_not_tried
 from memqos.exploration.configured_kubelet import ConfiguredKubelet
 from memqos.exploration.examples import Example, Kind, kubelet_case
 from memqos.exploration.lifecycle_runner import LifecycleRunner
@@ -266,7 +266,7 @@ class Judge:
     def _in_trees(self, examples: Sequence[Example]) -> Sequence[ExampleResult]:
         """Try trees of cgroups on the kernel, one after another: each has the machine's memory to itself."""
         why = "" if self._node.tree.hierarchy.version is CgroupVersion.V2 else "trees of cgroups need cgroup v2"
-        whys = [why or why_not_tried(one.tree or {}) for one in examples]
+        whys = [why or why_not_tried(one.tree or {}, self._tolerances) for one in examples]
         chosen = [one for one, why in zip(examples, whys, strict=True) if not why]
         answers = iter(self._told_of_trees(chosen) if chosen else ())
         return [
@@ -299,10 +299,14 @@ class Judge:
             example.tree or {},
             said,
             recursive=self._node.tree.hierarchy.is_recursive,
-            page_size=self._node.facts.page_size,
-            cpus=self._node.facts.cpus,
+            tolerances=self._tolerances,
         )
         return ExampleResult(example=example, findings=findings)
+
+    @property
+    def _tolerances(self) -> Tolerances:
+        facts = self._node.facts
+        return Tolerances(page_size=facts.page_size, cpus=facts.cpus)
 
     # ---- lifecycles
 

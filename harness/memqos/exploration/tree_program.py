@@ -19,7 +19,6 @@ import time
 from typing import Any
 
 CHUNK = 1 << 20
-PAGE = 4096
 NAME = "memqos-explore"
 
 Described = dict[str, Any]
@@ -113,10 +112,12 @@ class Tree:
                 while os.readv(handle, [buffer]):
                     pass
                 os._exit(0)
-            memory = mmap.mmap(-1, -(-one["anon"] // PAGE) * PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            memory = mmap.mmap(
+                -1, -(-one["anon"] // mmap.PAGESIZE) * mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+            )
             # A huge page is charged at once, while memory.high counts batches of 64 pages.
             memory.madvise(mmap.MADV_NOHUGEPAGE)
-            for place in range(0, len(memory), PAGE):
+            for place in range(0, len(memory), mmap.PAGESIZE):
                 memory[place] = 1
             os.write(writing, b"d")
             while True:

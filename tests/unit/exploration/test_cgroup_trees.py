@@ -8,7 +8,14 @@ from memqos.engine.answer.finding import Verdict
 from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import UsageError
 from memqos.exploration.batches import drawn
-from memqos.exploration.cgroup_trees import cgroup_trees, cgroups_of, check_tree, tree_findings, why_not_tried
+from memqos.exploration.cgroup_trees import (
+    Tolerances,
+    cgroup_trees,
+    cgroups_of,
+    check_tree,
+    tree_findings,
+    why_not_tried,
+)
 from memqos.exploration.configured_kubelet import HEAD
 from memqos.exploration.examples import Kind, example_of
 from memqos.exploration.judge import Judge
@@ -20,6 +27,7 @@ from memqos.node.fake import NoRecorder
 from memqos.place.fake import FakePlace
 
 MIB = 1 << 20
+SMALL, LARGE = Tolerances(page_size=4096, cpus=2), Tolerances(page_size=65536, cpus=2)
 # c0 protects its child's 16 MiB with memory.min; c1 has no protection: the limit takes 8 MiB of it.
 PRESSED = {
     "children": [{"min": 16 * MIB, "children": [{"file": 16 * MIB, "min": 16 * MIB}]}, {"file": 32 * MIB}],
@@ -31,9 +39,9 @@ def seen(current, **counters):
     return {"memory.current": int(current * MIB), "memory.swap.current": 0, **counters}
 
 
-def judged(tree, after, before=None, seconds=3.0):
+def judged(tree, after, before=None, seconds=3.0, tolerances=SMALL):
     said = {"before": before or after, "after": after, "seconds": seconds}
-    found = tree_findings(tree, said, recursive=True, page_size=4096, cpus=2)
+    found = tree_findings(tree, said, recursive=True, tolerances=tolerances)
     return [(one.knob, str(one.subject), one.observed) for one in found if one.verdict is Verdict.DEVIATES]
 
 
@@ -50,7 +58,7 @@ BEFORE = {"": seen(48), "c0": seen(16), "c0/c0": seen(16), "c1": seen(32)}
      [("oom_kill", "cgroup root of the tree", "1"), ("low", "cgroup root of the tree", "2")]),
 ])  # fmt: skip
 def test_the_bounds_of_reclaim(after, deviating):
-    assert why_not_tried(PRESSED) == ""
+    assert why_not_tried(PRESSED, SMALL) == ""
     assert judged(PRESSED, after, BEFORE) == deviating
 
 
@@ -97,7 +105,7 @@ def test_swap_and_kills_of_anonymous_memory():
     ({"children": [{"anon": 8 * MIB}], "limit": 64 * MIB}, "anonymous memory below a limit is not modelled"),
 ])  # fmt: skip
 def test_unmodelled_trees_are_not_tried(tree, why):
-    assert why_not_tried(tree) == why
+    assert why_not_tried(tree, SMALL) == why
 
 
 @pytest.mark.parametrize("tree", [
@@ -107,7 +115,7 @@ def test_unmodelled_trees_are_not_tried(tree, why):
     {"children": [{"min": 4096}]},
     {"children": [{"file": "4Mi"}]},
     {"children": [{"file": 4096, "weight": 1}]},
-    {"children": [{"file": 65 * MIB}]},
+    {"children": [{"file": 257 * MIB}]},
     {"children": [{"high": 4096, "children": [{"file": 4096}]}]},
     {"children": [{"file": 4096}], "min": 4096},
     {"children": [{"children": [{"children": [{"children": [{"children": [{"file": 4096}]}]}]}]}]},
@@ -117,11 +125,44 @@ def test_invalid_trees(tree):
         check_tree(tree)
 
 
-def test_drawn_trees_are_tried():
-    found = drawn(cgroup_trees(), 60, by="1", key=json.dumps)
+def test_larger_pages_have_larger_tolerances():
+    # Each of two CPUs may charge 64 pages ahead: 4 MiB with pages of 64 KiB.
+    assert (SMALL.stock, SMALL.slack, LARGE.stock, LARGE.slack) == (MIB // 2, MIB, 8 * MIB, 16 * MIB)
+    assert why_not_tried({**PRESSED, "children": [{"file": 16 * MIB}]}, LARGE) == (
+        "its programs use at most 16777216 bytes each, by which memory.current may be off with pages of 64 KiB"
+    )
+    tree = {"children": [{"file": 128 * MIB, "min": 128 * MIB}, {"file": 128 * MIB}], "limit": 192 * MIB}
+    before = {"": seen(256), "c0": seen(128), "c1": seen(128)}
+    after = {"": seen(190), "c0": seen(113), "c1": seen(77)}
+    assert why_not_tried(tree, LARGE) == ""
+    assert judged(tree, after, before, tolerances=LARGE) == []
+    assert judged(tree, after, before) == [("memory.current under pressure", "cgroup c0 of the tree", str(113 * MIB))]
+    lost = {"": seen(188), "c0": seen(111), "c1": seen(77)}
+    assert judged(tree, lost, before, tolerances=LARGE) == [
+        ("memory.current under pressure", "cgroup c0 of the tree", str(111 * MIB))
+    ]
+
+
+def test_growth_and_kills_with_large_pages():
+    # By the kernel's formula a task may pass memory.high by more batches, of 4 MiB each.
+    tree = {"children": [{"anon": 48 * MIB, "high": 16 * MIB, "swap": 0}]}
+    assert judged(tree, {"": seen(36), "c0": seen(36)}, tolerances=LARGE) == []
+    assert judged(tree, {"": seen(37), "c0": seen(37)}, tolerances=LARGE) == [
+        ("growth above memory.high", "cgroup c0 of the tree", str(37 * MIB))
+    ]
+    # Between 16 MiB of its own and 8 MiB more that CPUs charge ahead, the program may be killed or not.
+    tree = {"children": [{"anon": 44 * MIB, "max": 64 * MIB, "swap": 0}]}
+    assert judged(tree, {"": seen(0), "c0": seen(0, oom_kill=1)}, tolerances=LARGE) == []
+    assert judged(tree, {"": seen(0), "c0": seen(0, oom_kill=1)}) == [("oom_kill", "cgroup c0 of the tree", "1")]
+
+
+@pytest.mark.parametrize("page_size", [4096, 16384, 65536])
+def test_drawn_trees_are_tried(page_size):
+    tolerances = Tolerances(page_size=page_size, cpus=2)
+    found = drawn(cgroup_trees(tolerances), 60, by="1", key=json.dumps)
     for one in found:
         check_tree(one)
-        assert why_not_tried(one) == ""
+        assert why_not_tried(one, tolerances) == ""
     assert len({tuple(len(cgroup.path.parts) for cgroup in cgroups_of(one)) for one in found}) > 3
     assert any("limit" in one for one in found)
     assert any("limit" not in one for one in found)
