@@ -1,6 +1,7 @@
 """Shortage of the whole machine on a small model of a kernel: right ones conform, wrong ones do not."""
 
 import contextlib
+import subprocess
 
 import pytest
 
@@ -327,9 +328,28 @@ def test_the_machine_gets_its_memory_back():
         raise RuntimeError
 
     assert said == [
-        (["/sys/fs/cgroup", "16384", "458752", shortage.KHUGEPAGED], b""),
+        (["/sys/fs/cgroup", "16384", "458752", shortage.KHUGEPAGED, shortage.POOLS], b""),
         (["/sys/fs/cgroup"], b"67584\t/proc/sys/vm/min_free_kbytes\n"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "smallest"),
+    [
+        (("1048576", "2048"), 2048),  # amd64, and ppc64le with the radix MMU
+        (("1048576", "2048", "32768"), 2048),  # arm64 with pages of 16 KiB
+        (("16384", "16777216"), 16384),  # ppc64le with the hash MMU
+        (("1024", "2097152"), 1024),  # s390x
+    ],
+)
+def test_memory_is_set_aside_in_the_smallest_huge_pages(sizes, smallest, tmp_path):
+    for size in sizes:
+        (tmp_path / f"hugepages-{size}kB").mkdir()
+    script = f'{shortage._SMALLEST}echo "$size $pool"'
+    done = subprocess.run(
+        ["sh", "-euc", script, "memqos", "", "", "", "", tmp_path], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"{smallest} {tmp_path}/hugepages-{smallest}kB/nr_hugepages\n"
 
 
 def test_a_kernel_without_huge_pages_cannot_be_made_short():

@@ -122,18 +122,30 @@ KHUGEPAGED = "/sys/kernel/mm/transparent_hugepage/khugepaged/defrag"
 GENERATIONS = "/sys/kernel/mm/lru_gen/enabled"
 """A hexadecimal mask; its lowest bit is the LRU itself."""
 
-_HUGE = 2 << 20
+POOLS = "/sys/kernel/mm/hugepages"
+"""Has a folder for each size of huge page. That of nr_hugepages is 32 MiB on arm64 with 16 KiB pages."""
+
 _ZONE = re.compile(r"^Node +\d+, zone +\w+$", re.MULTILINE)
 _FREE = re.compile(r"^ +pages free +(\d+)$", re.MULTILINE)
 _LOW = re.compile(r"^ +low +(\d+)$", re.MULTILINE)
 _KEPT = re.compile(r"^ +protection: \(([\d, ]+)\)$", re.MULTILINE)
 _AT_HAND = re.compile(r"^ +count: +(\d+)$", re.MULTILINE)
 
+# The smallest huge pages, in KiB.
+_SMALLEST = """\
+size=
+for folder in "$5"/hugepages-*kB; do
+  kib=${folder##*-}
+  kib=${kib%kB}
+  [ -n "$size" ] && [ "$size" -le "$kib" ] || size=$kib
+done
+pool=$5/hugepages-${size}kB/nr_hugepages
+"""
 # Records the old values in the format in which they are written back.
 _TAKE = """\
 cd "$1"
 free=$(awk '/^MemFree:/ {print $2}' /proc/meminfo)
-for file in /proc/sys/vm/min_free_kbytes /proc/sys/vm/nr_hugepages "$4" */memory.min; do
+for file in /proc/sys/vm/min_free_kbytes "$pool" "$4" */memory.min; do
   [ -e "$file" ] || continue
   case $file in kubepods*) ;; *) printf '%s\t%s\n' "$(cat "$file")" "$file" ;; esac
 done
@@ -143,8 +155,8 @@ done
 [ ! -e "$4" ] || echo 0 > "$4"
 echo "$2" > /proc/sys/vm/min_free_kbytes
 echo 3 > /proc/sys/vm/drop_caches
-pages=$(( (free - $3) / 2048 ))
-[ "$pages" -le 0 ] || echo "$pages" > /proc/sys/vm/nr_hugepages
+pages=$(( (free - $3) / size ))
+[ "$pages" -le 0 ] || echo "$pages" > "$pool"
 """
 
 _GIVE_BACK = """\
@@ -169,8 +181,9 @@ def scarce(target: Target, hierarchy: Hierarchy) -> Iterator[None]:
             next_step="Use a kernel with CONFIG_HUGETLBFS.",
         )
     folder = hierarchy.folder(ROOT)
-    words = ("memqos", folder, str(LEAST_FREE_KIB), str(LEFT >> 10), KHUGEPAGED)
-    before = checked(target.run(["sh", "-ec", _TAKE, *words], deadline=Deadline.after(SECONDS)), where=target.address)
+    words = ("memqos", folder, str(LEAST_FREE_KIB), str(LEFT >> 10), KHUGEPAGED, POOLS)
+    argv = ["sh", "-ec", _SMALLEST + _TAKE, *words]
+    before = checked(target.run(argv, deadline=Deadline.after(SECONDS)), where=target.address)
     try:
         yield
     finally:
