@@ -68,6 +68,7 @@ class Checkout:
         self.program("apt-get", APT_GET)
         self.program("apt-cache", APT_CACHE)
         self.program("id", "echo ${FAKE_UID:-0}")
+        self.program("uname", "echo ${FAKE_MACHINE:-x86_64}")
         self.program("tee", 'echo "tee $*" >>"$CALLS"; cat >>"$CALLS"')
 
     def program(self, name: str, script: str) -> None:
@@ -176,6 +177,26 @@ def test_an_ordinary_user_who_makes_a_machine_needs_uidmap(checkout, verb):
     checkout.program("sudo", 'echo "sudo $*" >>"$CALLS"; exec "$@"')
     result = checkout.run("vm", verb, FAKE_UID="1000")
     assert "missing: uidmap (lets an ordinary user build an image)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("machine", "program", "package"),
+    [("aarch64", "qemu-system-aarch64", "qemu-system-arm"), ("ppc64le", "qemu-system-ppc64", "qemu-system-ppc")],
+)
+def test_a_host_of_another_architecture_needs_the_qemu_of_its_own(checkout, tmp_path, machine, program, package):
+    checkout.have_everything()
+    (tmp_path / "os-release").write_text("ID=debian\n")
+    (checkout.bin / "qemu-system-x86_64").rename(checkout.bin / program)
+    assert checkout.run("run", FAKE_MACHINE=machine).returncode == 0
+    assert checkout.calls("apt-get") == []
+
+    (checkout.bin / program).unlink()
+    (tmp_path / "os-release").write_text("ID=nixos\n")
+    (checkout.bin / "apt-get").unlink()
+    lacking = checkout.run("vm", "build", FAKE_MACHINE=machine, OS_RELEASE=str(tmp_path / "os-release"))
+    assert lacking.returncode == 6
+    assert f"missing: {package} (QEMU 8.2 or newer runs the virtual machines)" in lacking.stderr
+    assert "qemu-system-x86" not in lacking.stderr
 
 
 def test_an_old_qemu_is_replaced_from_the_suite_s_backports(checkout):

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from memqos.vm.architecture import ARCHITECTURES
+
 __all__ = ["DEBIAN", "FAMILIES", "OS_RELEASE", "Family", "family_of", "install_advice"]
 
 OS_RELEASE = Path("/etc/os-release")
@@ -29,6 +31,9 @@ class Family:
     packages: Mapping[str, str] = field(default_factory=dict)
 
 
+WITHOUT_CROSS_LIBRARY = dict.fromkeys((name for one in ARCHITECTURES for name in one.compiler_packages), "")
+"""Their cross compilers bring no C library, so they build kernels but no programs."""
+
 DEBIAN = Family(name="Debian", ids=frozenset({"debian", "ubuntu"}), command="apt-get install --no-install-recommends")
 FAMILIES = (
     DEBIAN,
@@ -37,11 +42,14 @@ FAMILIES = (
         ids=frozenset({"fedora", "rhel", "centos"}),
         command="dnf install",
         packages={
+            **WITHOUT_CROSS_LIBRARY,
             "debian-archive-keyring": "debian-keyring",
             "libc6-dev": "glibc-static",
             "openssh-client": "openssh-clients",
             "ovmf": "edk2-ovmf",
             "python3-venv": "python3",
+            "qemu-system-arm": "qemu-system-aarch64-core",
+            "qemu-system-ppc": "qemu-system-ppc-core",
             "qemu-system-x86": "qemu-system-x86-core",
             "qemu-utils": "qemu-img",
             "uidmap": "shadow-utils",
@@ -52,12 +60,15 @@ FAMILIES = (
         ids=frozenset({"opensuse", "suse", "opensuse-tumbleweed", "opensuse-leap", "sles"}),
         command="zypper install",
         packages={
+            **WITHOUT_CROSS_LIBRARY,
             "debian-archive-keyring": "",
             "libc6-dev": "glibc-devel-static",
             "mmdebstrap": "",
             "openssh-client": "openssh-clients",
             "ovmf": "qemu-ovmf-x86_64",
             "python3-venv": "python3",
+            "qemu-system-arm": "qemu-arm",
+            "qemu-system-ppc": "qemu-ppc",
             "qemu-system-x86": "qemu-x86",
             "qemu-utils": "qemu-tools",
             "uidmap": "shadow",
@@ -95,4 +106,4 @@ def install_advice(packages: Sequence[str], *, os_release: Path | None = None) -
             f"{family.name} has no package {' or '.join(lacking)}: take it from Debian, or run memqos in a container "
             "(Containerfile)."
         )
-    return " ".join(advice)
+    return ". ".join(advice)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memqos.vm.host.packages import FAMILIES, family_of, install_advice
+from memqos.vm.host.packages import FAMILIES, WITHOUT_CROSS_LIBRARY, family_of, install_advice
 
 LAUNCHER = Path(__file__).parents[4] / "memqos"
 
@@ -49,6 +49,26 @@ def test_a_package_that_a_distribution_lacks_is_named(tmp_path):
     assert told.startswith("openSUSE has no package mmdebstrap: take it from Debian")
 
 
+def test_machines_of_another_architecture_have_packages_too(tmp_path):
+    compiler = ("gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross")
+    asked = ("qemu-system-arm", *compiler, "kmod")
+    rest = "take it from Debian, or run memqos in a container (Containerfile)."
+    assert advice(tmp_path, UBUNTU, *asked) == (
+        f"Install it: apt-get install --no-install-recommends {' '.join(asked)}"
+    )
+    assert advice(tmp_path, FEDORA, *asked) == (
+        f"Install it: dnf install qemu-system-aarch64-core kmod. Fedora has no package {' or '.join(compiler)}: {rest}"
+    )
+    assert advice(tmp_path, TUMBLEWEED, *asked) == (
+        f"Install it: zypper install qemu-arm kmod. openSUSE has no package {' or '.join(compiler)}: {rest}"
+    )
+
+
+def test_qemu_for_ppc64le_by_its_own_names(tmp_path):
+    assert advice(tmp_path, FEDORA, "qemu-system-ppc") == "Install it: dnf install qemu-system-ppc-core"
+    assert advice(tmp_path, TUMBLEWEED, "qemu-system-ppc") == "Install it: zypper install qemu-ppc"
+
+
 @pytest.mark.parametrize("text", OTHERS)
 def test_an_unknown_distribution_gets_debians_names(tmp_path, text):
     assert advice(tmp_path, text, "qemu-utils") == "Install what Debian calls qemu-utils."
@@ -67,7 +87,8 @@ def test_the_launcher_has_the_same_names():
             family, _, package = pattern.partition(",")
             found.setdefault(family, {})[package] = name
     wanted = {family.name.lower(): dict(family.packages) for family in FAMILIES if family.packages}
-    # The launcher of a checkout does not require UEFI.
-    assert found == {name: {k: v for k, v in names.items() if k != "ovmf"} for name, names in wanted.items()}
+    # The launcher of a checkout requires neither UEFI nor cross compilers.
+    unused = {"ovmf", *WITHOUT_CROSS_LIBRARY}
+    assert found == {name: {k: v for k, v in names.items() if k not in unused} for name, names in wanted.items()}
     for family in FAMILIES:
         assert all(re.search(rf"(?m)^ +[\w| -]*\b{re.escape(one)}\b.*\) family=", script) for one in family.ids)
