@@ -49,7 +49,7 @@ def run_on(image: Path, folder: Path, topology: Path, *options: str) -> dict[str
     assert "the kernel has no PSI of cgroups" in done.stdout
     assert "has no memory.zswap.max" in done.stdout
     [machine] = found["machines"]
-    assert machine["disk_image"]["sha256"] == before
+    assert (machine["disk_image"]["sha256"], machine["disk_image"]["architecture"]) == (before, "amd64")
     assert machine["system"] == "Debian GNU/Linux 13 (trixie)"
     assert machine["kernel"].endswith("-cloud-amd64")
     assert machine["lacking"] == ["zswap is not in its kernel, declared is on"]

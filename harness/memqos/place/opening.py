@@ -367,11 +367,12 @@ def prepare_places(settings: Settings, *, progress: Progress) -> None:
     """Check that this host can run a machine, and build the images of a run; may take minutes."""
     if settings.target:
         return
-    find_qemu()
     if settings.image:
+        find_qemu(disk_file(settings.image).architecture)
         return
     for name in settings.profile:
         profile = load_profile(name, additions=additions_for(settings))
+        find_qemu(profile.architecture)
         ensure_image(profile, default_cache(os.environ), progress=progress)
 
 

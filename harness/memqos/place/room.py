@@ -11,7 +11,8 @@ from pathlib import Path
 
 from memqos.catalog.topologies import load_topology
 from memqos.config.settings import Settings
-from memqos.vm.cache.entry import list_images
+from memqos.vm.architecture import ARCHITECTURES
+from memqos.vm.cache.entry import Image, list_images
 from memqos.vm.cache.store import Cache, default_cache
 from memqos.vm.checkpoint import list_checkpoints
 from memqos.vm.host.capacity import Capacity, capacity, fastest, read_host
@@ -53,7 +54,13 @@ def is_emulated(settings: Settings, cache: Cache) -> bool:
     images = [image for image in list_images(cache) if image.profile in settings.profile]
     if not images:
         return True
-    return choose_accelerator(find_qemu(), images[0].kernel, cache=cache).accelerator is Accelerator.TCG
+    return any(_accelerator_of(image, cache) is Accelerator.TCG for image in images)
+
+
+def _accelerator_of(image: Image, cache: Cache) -> Accelerator:
+    architecture = next(one for one in ARCHITECTURES if one.name == image.architecture)
+    qemu = find_qemu(architecture)
+    return choose_accelerator(qemu, image.kernel, cache=cache, architecture=architecture).accelerator
 
 
 def cache_root() -> Path:

@@ -92,6 +92,14 @@ ARM64_MACHINE = replace(
     architecture=ARM64,
 )
 
+ARM64_FROM_DISK = replace(
+    FROM_DISK,
+    architecture=ARM64,
+    flash=Flash(code=Path("/usr/share/AAVMF/CODE.fd"), variables=Path("/cache/machines/m/uefi-variables.fd")),
+)
+
+ARM64_CLONE = replace(CLONE, kernel_arguments=("root=/dev/vda", "rw", "console=ttyAMA0"), architecture=ARM64)
+
 PPC64LE_MACHINE = replace(
     TWO_ZONES,
     name="trixie-ppc64le-64k-two-zones",
@@ -118,6 +126,8 @@ def lines(arguments: list[str]) -> str:
         ("from-disk", qemu_arguments(FROM_DISK, PROGRAM)),
         ("from-disk-bios", qemu_arguments(replace(FROM_DISK, flash=None, seed=None), PROGRAM)),
         ("arm64", qemu_arguments(ARM64_MACHINE, Path("/usr/bin/qemu-system-aarch64"))),
+        ("arm64-clone", qemu_arguments(ARM64_CLONE, Path("/usr/bin/qemu-system-aarch64"))),
+        ("arm64-from-disk", qemu_arguments(ARM64_FROM_DISK, Path("/usr/bin/qemu-system-aarch64"))),
         (
             "arm64-kvm",
             qemu_arguments(replace(ARM64_MACHINE, accelerator=Accelerator.KVM), Path("/usr/bin/qemu-system-aarch64")),
@@ -159,6 +169,18 @@ def test_each_shipped_topology_is_this_machine(name):
     swap_disks = tuple(Path(f"/cache/machines/m/swap{number}.img") for number in range(len(topology.swap)))
     spec = replace(TWO_ZONES, name=f"trixie-{name}", topology=topology, swap_disks=swap_disks)
     assert lines(qemu_arguments(spec, PROGRAM)) == (HERE / f"topology-{name}.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("machine", "program"), [(ARM64_MACHINE, "qemu-system-aarch64"), (PPC64LE_MACHINE, "qemu-system-ppc64")]
+)
+@pytest.mark.parametrize("name", ["hugepages", "far-memory"])
+def test_other_architectures_have_the_topologies_too(machine, program, name):
+    topology = load_topology(name)
+    swap_disks = tuple(Path(f"/cache/machines/m/swap{number}.img") for number in range(len(topology.swap)))
+    spec = replace(machine, topology=topology, swap_disks=swap_disks)
+    golden = HERE / f"{machine.architecture.name}-topology-{name}.txt"
+    assert lines(qemu_arguments(spec, Path("/usr/bin") / program)) == golden.read_text()
 
 
 def test_swap_priority_is_passed_only_if_declared():

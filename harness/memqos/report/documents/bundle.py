@@ -292,12 +292,13 @@ class Kept(TypedDict):
 
 
 class DiskImage(TypedDict):
-    """The file of --image: its path, its SHA-256 and size in bytes, and the firmware that boots it."""
+    """The file of --image: path, SHA-256, size in bytes, the firmware that boots it, and the architecture."""
 
     path: str
     sha256: str
     bytes: Count
     firmware: Literal["bios", "uefi"]
+    architecture: NotRequired[Literal["amd64", "arm64"]]
 
 
 class Machine(TypedDict):

@@ -18,6 +18,7 @@ from memqos.clock import Deadline
 from memqos.errors import DamagedOriginError, MachineError, MachineryError, UsageError
 from memqos.model.topology import Topology
 from memqos.target.base import Target, checked
+from memqos.vm.architecture import Architecture
 from memqos.vm.boot import make_log_dir, restore_machine, start_machine
 from memqos.vm.cache.entry import Image, list_images
 from memqos.vm.cache.store import Cache, client_key, public_half
@@ -154,13 +155,14 @@ def ingredients_of(
     file: DiskFile, topology: Topology, login: Login, *, cache: Cache, log_dir: Path, progress: Progress
 ) -> Ingredients:
     """The ingredients for launching the machine."""
-    qemu = find_qemu()
-    choice = choose_accelerator(qemu, kernel_to_try(cache), cache=cache)
+    architecture = file.architecture
+    qemu = find_qemu(architecture)
+    choice = choose_accelerator(qemu, kernel_to_try(cache, architecture), cache=cache, architecture=architecture)
     if choice.accelerator is Accelerator.TCG:
         progress.note(choice.reason)
     flash = None
     if file.firmware is Firmware.UEFI:
-        uefi = find_uefi()
+        uefi = find_uefi(architecture)
         flash = Flash(code=uefi.code, variables=uefi.variables)
     own = client_key(cache, progress=progress)
     seed = b"" if login.key else seed_image(login.user, public_half(own).read_text())
@@ -181,13 +183,17 @@ def ingredients_of(
         user=login.user,
         flash=flash,
         seed=seed,
+        architecture=architecture,
     )
 
 
-def kernel_to_try(cache: Cache) -> Path | None:
-    """A kernel for trying KVM, since the image's own is inside it: of a profile's image, or this host's."""
+def kernel_to_try(cache: Cache, architecture: Architecture) -> Path | None:
+    """A kernel for trying KVM, since the image's own is inside it: of a profile's image, or this host's.
+
+    Only a kernel of this architecture can be tried; KVM is not tried for another than the host's.
+    """
     own = [Path("/boot") / f"vmlinuz-{platform.release()}", Path("/lib/modules") / platform.release() / "vmlinuz"]
-    kernels = [*(image.kernel for image in list_images(cache)), *own]
+    kernels = [*(image.kernel for image in list_images(cache) if image.architecture == architecture.name), *own]
     return next((kernel for kernel in kernels if os.access(kernel, os.R_OK)), None)
 
 

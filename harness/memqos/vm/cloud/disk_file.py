@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import platform
 import shlex
 import stat
 import struct
@@ -17,9 +18,19 @@ from enum import StrEnum
 from pathlib import Path
 
 from memqos.errors import UsageError
+from memqos.vm.architecture import AMD64, ARM64, Architecture
 from memqos.vm.host.programs import find_program
 
-__all__ = ["OPTION", "DiskFile", "Firmware", "check_header", "disk_file", "firmware_of"]
+__all__ = [
+    "OPTION",
+    "DiskFile",
+    "Firmware",
+    "architecture_in",
+    "check_header",
+    "disk_file",
+    "efi_partition_at",
+    "firmware_of",
+]
 
 OPTION = "--image"
 
@@ -55,6 +66,7 @@ OTHERS = {
 
 ISO_AT, ISO = 32769, b"CD001"
 SECTOR = 512
+MIB = 1 << 20
 BOOT_SIGNATURE = b"\x55\xaa"
 GPT = b"EFI PART"
 ESP = bytes.fromhex("28732ac11ff8d211ba4b00a0c93ec93b")
@@ -66,6 +78,18 @@ BOOT_CODE = 440
 HEAD_SECTORS = 34
 """The MBR, GPT's header, and its 128 entries."""
 
+GPT_ENTRY = struct.Struct("<16s16sQ")
+"""The start of GPT's entry: type, unique id, first sector."""
+
+MBR_ENTRY = struct.Struct("<4xB3xI")
+"""The start of an MBR's entry: type, first sector."""
+
+LOADERS = {b"BOOTX64 EFI": AMD64, b"BOOTAA64EFI": ARM64}
+"""The names of UEFI's default boot loaders, as FAT's directories store them (UEFI specification, 3.5.1.1)."""
+
+LOADER_BYTES = 32 << 20
+"""The part of an EFI system partition that is searched for them: its first folders are at its start."""
+
 
 class Firmware(StrEnum):
     """The signatures of an MBR's boot loader."""
@@ -76,17 +100,27 @@ class Firmware(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskFile:
-    """A bootable qcow2 file. size: of the file in bytes; sha256: of its content; firmware: what it needs."""
+    """A bootable qcow2 file.
+
+    size: of the file in bytes; sha256: of its content; firmware: what it needs; architecture: of its boot loader.
+    """
 
     path: Path
     size: int
     sha256: str
     firmware: Firmware
+    architecture: Architecture = AMD64
 
     @property
     def facts(self) -> dict[str, object]:
         """Its JSON in a bundle."""
-        return {"path": str(self.path), "sha256": self.sha256, "bytes": self.size, "firmware": str(self.firmware)}
+        return {
+            "path": str(self.path),
+            "sha256": self.sha256,
+            "bytes": self.size,
+            "firmware": str(self.firmware),
+            "architecture": self.architecture.name,
+        }
 
 
 def disk_file(path: Path) -> DiskFile:
@@ -112,7 +146,16 @@ def _examined(path: Path, _inode: int, size: int, _changed: int) -> DiskFile:
     """Cached for each state of a file, as it takes seconds for a large one."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return DiskFile(path=path, size=size, sha256=digest, firmware=firmware_of(path, _first_sectors(path)))
+    sectors = _content(path, 0, HEAD_SECTORS * SECTOR)
+    firmware, architecture = firmware_of(path, sectors), AMD64
+    if firmware is Firmware.UEFI:
+        architecture = architecture_in(_content(path, efi_partition_at(sectors), LOADER_BYTES)) or _usual()
+    return DiskFile(path=path, size=size, sha256=digest, firmware=firmware, architecture=architecture)
+
+
+def _usual() -> Architecture:
+    """The architecture of an image for UEFI whose boot loader has another name: this host's, or amd64."""
+    return ARM64 if platform.machine() == ARM64.machine else AMD64
 
 
 def check_header(path: Path, head: bytes, size: int) -> None:
@@ -184,18 +227,47 @@ def _of_another_format(path: Path, head: bytes) -> UsageError:
     )
 
 
-def _first_sectors(path: Path) -> bytes:
-    """The first sectors of the disk in a qcow2 file; UsageError if qemu-img cannot read them."""
+def _content(path: Path, at: int, size: int) -> bytes:
+    """This part of the disk in a qcow2 file, or what it has of it; UsageError if qemu-img cannot read it.
+
+    at, size: bytes, whole sectors.
+    """
+    block = MIB if at % MIB == size % MIB == 0 else SECTOR
     with tempfile.TemporaryDirectory(prefix="memqos-") as folder:
-        out = Path(folder) / "head"
+        out = Path(folder) / "part"
+        # Up to QEMU 10, dd counts the skipped blocks too.
         argv = [
-            str(find_program("qemu-img")), "dd", "-f", "qcow2", "-O", "raw", f"bs={SECTOR}", f"count={HEAD_SECTORS}",
-            f"if={path}", f"of={out}",
+            str(find_program("qemu-img")), "dd", "-f", "qcow2", "-O", "raw", f"bs={block}", f"skip={at // block}",
+            f"count={(at + size) // block}", f"if={path}", f"of={out}",
         ]  # fmt: skip
         told = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if told.returncode != 0:
             raise _damaged(path, told.stderr.strip()[-300:] or f"qemu-img ended with {told.returncode}")
-        return out.read_bytes()
+        with out.open("rb") as file:
+            return file.read(size)
+
+
+def efi_partition_at(sectors: bytes) -> int:
+    """PURE. The offset in bytes of the EFI system partition, by a disk's first sectors; ValueError without one."""
+    if sectors[SECTOR : SECTOR + 8] == GPT:
+        for place in range(2 * SECTOR, len(sectors), 128):
+            kind, _, first = GPT_ENTRY.unpack_from(sectors, place)
+            if kind == ESP:
+                return int(first) * SECTOR
+    for place in range(446, 510, 16):
+        kind, first = MBR_ENTRY.unpack_from(sectors, place)
+        if kind == MBR_ESP:
+            return int(first) * SECTOR
+    raise ValueError("the disk has no EFI system partition")
+
+
+def architecture_in(boot: bytes) -> Architecture | None:
+    """PURE. The architecture whose default boot loader an EFI system partition has; None for none or several.
+
+    boot: the partition's start.
+    """
+    found = {architecture.name: architecture for name, architecture in LOADERS.items() if name in boot}
+    return next(iter(found.values())) if len(found) == 1 else None
 
 
 def firmware_of(path: Path, sectors: bytes) -> Firmware:

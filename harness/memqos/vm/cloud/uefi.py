@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.errors import MissingProgramError
+from memqos.vm.architecture import Architecture
 from memqos.vm.host.packages import install_advice
 
 __all__ = ["FOLDERS", "Uefi", "find_uefi"]
 
 FOLDERS = (Path("/etc/qemu/firmware"), Path("/usr/share/qemu/firmware"))
+MACHINES = {"amd64": ("q35", "ovmf"), "arm64": ("virt", "qemu-efi-aarch64")}
+"""By architecture, QEMU's machine type, and Debian's package with a UEFI for it."""
+
 UNWANTED = frozenset({"requires-smm", "enrolled-keys", "secure-boot"})
 """Features that need another machine type, or refuse kernels without a known signature."""
 
@@ -29,19 +33,20 @@ class Uefi:
     variables: Path
 
 
-def find_uefi(architecture: str = "x86_64", machine: str = "q35", *, folders: Sequence[Path] = FOLDERS) -> Uefi:
-    """The first UEFI without secure boot for this architecture (QEMU's name) and machine type.
+def find_uefi(architecture: Architecture, *, folders: Sequence[Path] = FOLDERS) -> Uefi:
+    """The first UEFI without secure boot for the machines of this architecture.
 
-    Raises MissingProgramError naming the package.
+    Raises MissingProgramError naming the package, and KeyError for an architecture whose machines have no UEFI.
     """
+    machine, package = MACHINES[architecture.name]
     for descriptor in _descriptors(folders):
-        found = _of(descriptor, architecture, machine)
+        found = _of(descriptor, architecture.machine, machine)
         if found is not None and found.code.is_file() and found.variables.is_file():
             return found
     raise MissingProgramError(
-        f"the image boots by UEFI, and this host has no UEFI for QEMU's {architecture}.",
-        next_step=install_advice(["ovmf"]),
-        data={"program": "ovmf", "package": "ovmf"},
+        f"the image boots by UEFI, and this host has no UEFI for QEMU's {architecture.machine}.",
+        next_step=install_advice([package]),
+        data={"program": package, "package": package},
     )
 
 

@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 
 from memqos.errors import UsageError
-from memqos.vm.cloud.disk_file import HEADER, Firmware, check_header, disk_file, firmware_of
+from memqos.vm.architecture import AMD64, ARM64
+from memqos.vm.cloud.disk_file import (
+    HEADER,
+    Firmware,
+    architecture_in,
+    check_header,
+    disk_file,
+    efi_partition_at,
+    firmware_of,
+)
 
 ESP = bytes.fromhex("28732ac11ff8d211ba4b00a0c93ec93b")
 """C12A7328-F81F-11D2-BA4B-00A0C93EC93B (UEFI specification, 5.3.3), as GPT stores it."""
@@ -97,6 +106,63 @@ def sectors(*, code=b"", mbr_type=0xEE, gpt=(), signature=b"\x55\xaa"):
 )
 def test_the_partition_table_decides_the_firmware(tmp_path, disk, firmware):
     assert firmware_of(tmp_path, disk) is firmware
+
+
+def partitions(*found, mbr_type=0xEE, mbr_first=1):
+    """The first 34 sectors of a disk with these GPT partitions, as (type, first sector), and one MBR partition."""
+    entry = bytes(4) + bytes([mbr_type]) + bytes(3) + struct.pack("<I", mbr_first) + bytes(4)
+    mbr = bytes(446) + entry.ljust(64, b"\0") + b"\x55\xaa"
+    table = b"EFI PART".ljust(512, b"\0") if found else bytes(512)
+    rows = [(kind + bytes(16) + struct.pack("<QQ", first, first + 9)).ljust(128, b"\0") for kind, first in found]
+    return mbr + table + b"".join(rows).ljust(32 * 512, b"\0")
+
+
+@pytest.mark.parametrize(
+    ("disk", "at"),
+    [
+        (partitions((ESP, 2048)), 1 << 20),
+        (partitions((b"x" * 16, 2048), (ESP, 6144), (ESP, 8192)), 3 << 20),
+        (partitions(mbr_type=0xEF, mbr_first=63), 63 * 512),
+    ],
+)
+def test_the_efi_partition_is_found(disk, at):
+    assert efi_partition_at(disk) == at
+
+
+def test_a_disk_may_have_no_efi_partition():
+    with pytest.raises(ValueError, match="no EFI system partition"):
+        efi_partition_at(partitions((b"x" * 16, 2048), mbr_type=0x83))
+
+
+@pytest.mark.parametrize(
+    ("boot", "architecture"),
+    [
+        (b"BOOTX64 EFI", AMD64),
+        (b"FBX64   EFI" + bytes(21) + b"BOOTAA64EFI", ARM64),
+        (b"BOOTAA64EFI" + bytes(21) + b"BOOTX64 EFI", None),
+        (b"BOOTIA32EFI", None),
+        (rb"\EFI\BOOT\BOOTX64.EFI", None),
+        (b"", None),
+    ],
+)
+def test_the_default_boot_loader_names_the_architecture(boot, architecture):
+    """Short names of FAT's directories, 8 and 3 bytes (UEFI specification, 3.5.1.1)."""
+    assert architecture_in(bytes(4096) + boot + bytes(4096)) is architecture
+
+
+@pytest.mark.parametrize(("name", "host", "architecture"), [
+    (b"BOOTAA64EFI", "x86_64", "arm64"), (b"BOOTX64 EFI", "aarch64", "amd64"), (b"", "aarch64", "arm64"),
+    (b"", "x86_64", "amd64"), (b"", "ppc64le", "amd64"),
+])  # fmt: skip
+def test_an_image_is_of_the_architecture_of_its_boot_loader(tmp_path, monkeypatch, name, host, architecture):
+    monkeypatch.setattr("platform.machine", lambda: host)
+    raw, image = tmp_path / "disk.raw", tmp_path / "disk.qcow2"
+    disk = partitions((b"x" * 16, 34), (ESP, 2048)).ljust(2 << 20, b"\0") + name.ljust(1 << 20, b"\0")
+    raw.write_bytes(disk)
+    subprocess.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw, image], check=True)
+
+    assert disk_file(image).architecture.name == architecture
+    assert disk_file(image).facts["architecture"] == architecture
 
 
 @pytest.mark.parametrize("disk", [bytes(34 * 512), sectors(mbr_type=0x83), sectors(gpt=(b"x" * 16,))])

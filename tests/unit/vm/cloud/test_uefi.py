@@ -5,6 +5,7 @@ import json
 import pytest
 
 from memqos.errors import MissingProgramError
+from memqos.vm.architecture import AMD64, ARM64
 from memqos.vm.cloud.uefi import find_uefi
 
 
@@ -36,7 +37,7 @@ def host(tmp_path):
 
 
 def test_the_first_that_fits_is_taken(host, tmp_path):
-    host("10-arm", architecture="aarch64", machines=("virt-*",))
+    arm = host("10-arm", architecture="aarch64", machines=("virt-*",))
     host("20-secure", features=("requires-smm", "secure-boot"))
     host("30-enrolled", features=("enrolled-keys",))
     host("40-qcow2", form="qcow2")
@@ -47,12 +48,17 @@ def test_the_first_that_fits_is_taken(host, tmp_path):
     (tmp_path / "firmware" / "00-broken.json").write_text("{")
     (tmp_path / "firmware" / "01-other.json").write_text('{"mapping": 1, "targets": [{}]}')
 
-    found = find_uefi(folders=[tmp_path / "firmware"])
+    found = find_uefi(AMD64, folders=[tmp_path / "firmware"])
 
     assert (found.code, found.variables) == (code, variables)
+    other = find_uefi(ARM64, folders=[tmp_path / "firmware"])
+    assert (other.code, other.variables) == arm
 
 
-def test_a_host_without_one_hears_the_packages(tmp_path):
-    with pytest.raises(MissingProgramError, match="this host has no UEFI") as refused:
-        find_uefi(folders=[tmp_path / "none"])
-    assert "ovmf" in refused.value.next_step
+@pytest.mark.parametrize(("architecture", "package"), [(AMD64, "ovmf"), (ARM64, "qemu-efi-aarch64")])
+def test_a_host_without_one_hears_the_packages(architecture, package, tmp_path):
+    with pytest.raises(
+        MissingProgramError, match=f"this host has no UEFI for QEMU's {architecture.machine}"
+    ) as refused:
+        find_uefi(architecture, folders=[tmp_path / "none"])
+    assert package in refused.value.next_step
