@@ -13,7 +13,15 @@ from memqos.model.topology import Topology
 from memqos.vm.architecture import PPC64LE
 from memqos.vm.cache.entry import Image, recheck_image
 from memqos.vm.cache.store import Cache, client_key
-from memqos.vm.checkpoint import Checkpoint, Making, discard_checkpoint, ensure_checkpoint, recheck_checkpoint, restored
+from memqos.vm.checkpoint import (
+    Checkpoint,
+    Making,
+    discard_checkpoint,
+    ensure_checkpoint,
+    loses_time,
+    recheck_checkpoint,
+    restored,
+)
 from memqos.vm.guest.installing import install, put_in
 from memqos.vm.guest.sealed_runc import SEALED, seal_runc
 from memqos.vm.guest.view import Declared, verify_guest
@@ -28,6 +36,7 @@ from memqos.vm.qemu.accelerator import choose_accelerator
 from memqos.vm.qemu.launch import Ingredients, launch
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.spec import Accelerator
+from memqos.vm.qemu.time_base import reads_host_ticks
 
 __all__ = ["boot", "make_log_dir", "restore_machine", "start_machine"]
 
@@ -178,14 +187,13 @@ def start_machine(
 
 
 def keeps_time(ingredients: Ingredients, progress: Progress) -> bool:
-    """Whether a clone of such a machine goes on with the clock that its checkpoint had; what it cannot do is told.
+    """Whether a clone of such a machine continues with its checkpoint's time; notes that it does not.
 
-    QEMU restores the time base of pseries by the host's ticks, which is right with KVM alone: emulated, it jumps by
-    hours, and the clone's timers stand still (hw/ppc/ppc.c, timebase_load; seen with QEMU 10.0).
+    For an emulated pseries machine memqos needs the host's ticks (`qemu.time_base`).
     """
-    if ingredients.architecture is not PPC64LE or ingredients.accelerator is Accelerator.KVM:
+    if not loses_time(ingredients) or reads_host_ticks():
         return True
-    progress.note("each machine boots: QEMU restores no clock of an emulated ppc64le machine from a checkpoint.")
+    progress.note("each machine boots: on this host no clock of an emulated ppc64le machine can be restored.")
     return False
 
 

@@ -27,8 +27,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memqos.clock import Deadline, utc_now
-from memqos.errors import MachineryError
+from memqos.errors import MachineError, MachineryError
 from memqos.target.base import Target, checked
+from memqos.vm.architecture import PPC64LE
 from memqos.vm.cache.entry import Image, list_images, read_manifest, whole_digest, write_manifest
 from memqos.vm.cache.store import Cache, Entry, locked_folder, need_space, no_space, remove_entry, sweep, whole_entries
 from memqos.vm.host.progress import Progress, step
@@ -36,6 +37,7 @@ from memqos.vm.qemu.launch import QEMU_LOG, ROOT_OVERLAY, Ingredients, connected
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.run import Run, opened_run, started
 from memqos.vm.qemu.spec import Accelerator, DiskFormat, MachineSpec, RamFiles, RamUse, qemu_arguments
+from memqos.vm.qemu.time_base import AHEAD, Moment, host_ticks, moved, ticks_when_stopped
 
 __all__ = [
     "MAKING_PREFIX",
@@ -49,6 +51,7 @@ __all__ = [
     "ensure_checkpoint",
     "list_checkpoints",
     "load_checkpoint",
+    "loses_time",
     "prune_checkpoints",
     "recheck_checkpoint",
     "restored",
@@ -125,6 +128,12 @@ class Checkpoint(Entry):
         except OSError:
             return False
         return (status.st_size, status.st_mtime_ns) == (told["bytes"], told["changed"])
+
+    @property
+    def host_ticks(self) -> int | None:
+        """The host's ticks when an emulated pseries machine was stopped (`qemu.time_base`); None for others."""
+        told = self.manifest.get("host_ticks")
+        return told if isinstance(told, int) else None
 
     @property
     def used_at(self) -> float:
@@ -356,7 +365,10 @@ def _make(making: Making, folder: Path, cache: Cache, progress: Progress) -> Non
                 machine.target.run(["sh", "-c", making.warm or WARM], deadline=Deadline.after(WARM_SECONDS)),
                 where="the warm-up",
             )
+            has_ticks = loses_time(making.ingredients)
+            before = Moment.now() if has_ticks else None
             seconds["save"] = machine.checkpoint(folder / STATE, deadline=Deadline.after(SAVE_SECONDS))
+            ticks = ticks_when_stopped((folder / STATE).read_bytes(), before, Moment.now()) if before else None
             shutil.copyfile(machine.console.path, folder / CONSOLE)
         seconds["whole"] = round(stopwatch.elapsed, 3)
         facts = {
@@ -367,6 +379,7 @@ def _make(making: Making, folder: Path, cache: Cache, progress: Progress) -> Non
             "seconds": seconds,
             "provenance": machine.provenance,
             "disk_file": dict(making.disk_file),
+            **({"host_ticks": ticks} if ticks is not None else {}),
         }
         seal_checkpoint(folder, facts)
 
@@ -450,8 +463,24 @@ def _resumed(ingredients: Ingredients, checkpoint: Checkpoint, run: Run) -> Iter
     machine = Machine(spec, qemu=ingredients.qemu, group=run.group, qemu_log=ingredients.log_dir / QEMU_LOG)
     with started(machine):
         checkpoint.touch()
-        machine.resume(checkpoint.state, deadline=Deadline.after(RESUME_SECONDS))
+        state = _timely_state(checkpoint, run) if loses_time(ingredients) else checkpoint.state
+        machine.resume(state, deadline=Deadline.after(RESUME_SECONDS))
         yield machine
+
+
+def loses_time(ingredients: Ingredients) -> bool:
+    """Whether QEMU restores another time than the checkpoint's: for an emulated pseries machine (`qemu.time_base`)."""
+    return ingredients.architecture is PPC64LE and ingredients.accelerator is Accelerator.TCG
+
+
+def _timely_state(checkpoint: Checkpoint, run: Run) -> Path:
+    """A copy of its state from which QEMU restores the guest's time; MachineError for one whose time is not known."""
+    if checkpoint.host_ticks is None:
+        raise MachineError(f"the checkpoint '{checkpoint.name}' does not have the host's ticks.")
+    file = run.disks / STATE
+    state = checkpoint.state.read_bytes()
+    file.write_bytes(moved(state, host_ticks() - checkpoint.host_ticks + AHEAD))
+    return file
 
 
 def _clone_spec(spec: MachineSpec, checkpoint: Checkpoint) -> MachineSpec:
