@@ -37,7 +37,7 @@ from memqos.vm.qemu.launch import QEMU_LOG, ROOT_OVERLAY, Ingredients, connected
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.run import Run, opened_run, started
 from memqos.vm.qemu.spec import Accelerator, DiskFormat, MachineSpec, RamFiles, RamUse, qemu_arguments
-from memqos.vm.qemu.time_base import AHEAD, Moment, host_ticks, moved, ticks_when_stopped
+from memqos.vm.qemu.time_base import Moment, Timely, ticks_when_stopped
 
 __all__ = [
     "MAKING_PREFIX",
@@ -461,10 +461,17 @@ def _resumed(ingredients: Ingredients, checkpoint: Checkpoint, run: Run) -> Iter
         path.chmod(0o600)
     shutil.copyfile(checkpoint.console, spec.serial_log)
     machine = Machine(spec, qemu=ingredients.qemu, group=run.group, qemu_log=ingredients.log_dir / QEMU_LOG)
+    began = Moment.now() if loses_time(ingredients) else None
     with started(machine):
         checkpoint.touch()
-        state = _timely_state(checkpoint, run) if loses_time(ingredients) else checkpoint.state
-        machine.resume(state, deadline=Deadline.after(RESUME_SECONDS))
+        deadline = Deadline.after(RESUME_SECONDS)
+        if began is None:
+            machine.resume(checkpoint.state, deadline=deadline)
+        else:
+            timely = _timely(checkpoint, began)
+            moved_state = run.disks / STATE
+            moved_state.write_bytes(timely.state)
+            machine.resume(moved_state, deadline=deadline, is_due=timely.is_due)
         yield machine
 
 
@@ -473,14 +480,11 @@ def loses_time(ingredients: Ingredients) -> bool:
     return ingredients.architecture is PPC64LE and ingredients.accelerator is Accelerator.TCG
 
 
-def _timely_state(checkpoint: Checkpoint, run: Run) -> Path:
-    """A copy of its state from which QEMU restores the guest's time; MachineError for one whose time is not known."""
+def _timely(checkpoint: Checkpoint, began: Moment) -> Timely:
+    """Its state, from which QEMU restores the guest's time; MachineError for one whose time is not known."""
     if checkpoint.host_ticks is None:
         raise MachineError(f"the checkpoint '{checkpoint.name}' does not have the host's ticks.")
-    file = run.disks / STATE
-    state = checkpoint.state.read_bytes()
-    file.write_bytes(moved(state, host_ticks() - checkpoint.host_ticks + AHEAD))
-    return file
+    return Timely.of(checkpoint.state.read_bytes(), checkpoint.host_ticks, began, Moment.now())
 
 
 def _clone_spec(spec: MachineSpec, checkpoint: Checkpoint) -> MachineSpec:

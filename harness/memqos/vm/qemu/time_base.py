@@ -3,7 +3,9 @@
 QEMU saves the guest's time base as host ticks plus an offset, and on `cont` restores the offset by the host's ticks at
 that moment (hw/ppc/ppc.c, timebase_save and timebase_load). Emulated, the time base counts QEMU's virtual clock, which
 stood still meanwhile: the guest's time would jump back by all host ticks since the checkpoint, and its timers would
-stand still as long. Here the saved number gets those ticks added, so that the offset comes out as it was.
+stand still as long. Here the saved number is moved to a moment soon after, at which the machine then continues: the
+offset comes out as it was. Each host tick too early moves the guest's time forward by a tick of its time base (2 ns),
+each too late back.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 from memqos.errors import MachineError
 
-__all__ = ["AHEAD", "Moment", "host_ticks", "moved", "reads_host_ticks", "ticks_when_stopped"]
+__all__ = ["Moment", "Timely", "host_ticks", "moved", "reads_host_ticks", "ticks_when_stopped"]
 
 SECTION = re.compile(rb"\x04.{4}\x05spapr.{4}\0\0\0\x03", re.DOTALL)
 """The start of the machine's own section in a migration stream: its type, id, name, instance and version (3).
@@ -31,12 +34,11 @@ The time base follows: 64 bits, and the host's wall clock in ns at the same mome
 FIELDS = struct.Struct(">Qq")
 WORD = 1 << 64
 
-AHEAD = 1_000_000_000
-"""Host ticks added for loading the state, less than half a second on a host of today.
+LOADING_NS = 3_000_000_000
+"""From the moved number to the moment of `cont`, in ns: QEMU loads the state meanwhile, also on a busy host."""
 
-Each tick too many moves the guest's time forward by one tick of its time base (2 ns), each too few back: forward is
-harmless, and back its timers stand still as long.
-"""
+EARLY_NS = 100_000_000
+"""How much earlier QEMU is asked to continue, in ns, since that takes some time too: forward is harmless."""
 
 READ_TICKS = bytes.fromhex("0f31 48c1e220 4809d0 c3")
 """The function in x86-64's machine code: rdtsc; shl rdx, 32; or rax, rdx; ret."""
@@ -53,6 +55,28 @@ class Moment:
     def now(cls) -> Moment:
         """This moment; OSError as in `host_ticks`."""
         return cls(ticks=host_ticks(), wall=time.time_ns())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timely:
+    """A state to be loaded soon. state: with its time base moved; ticks: those of the host when it may continue."""
+
+    state: bytes
+    ticks: int
+
+    @classmethod
+    def of(cls, state: bytes, stopped: int, began: Moment, now: Moment) -> Timely:
+        """PURE. The state of a machine that was stopped at these host ticks, to be loaded from now on.
+
+        began: an earlier moment, for the rate of the ticks. MachineError as in `moved`.
+        """
+        rate = Fraction(now.ticks - began.ticks, max(1, now.wall - began.wall))
+        then = now.ticks + int(rate * LOADING_NS)
+        return cls(state=moved(state, then - stopped), ticks=then - int(rate * EARLY_NS))
+
+    def is_due(self) -> bool:
+        """Whether the machine may continue by now."""
+        return host_ticks() >= self.ticks
 
 
 def reads_host_ticks() -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from memqos.errors import MachineError
 from memqos.vm.qemu import time_base
-from memqos.vm.qemu.time_base import Moment, host_ticks, moved, reads_host_ticks, ticks_when_stopped
+from memqos.vm.qemu.time_base import Moment, Timely, host_ticks, moved, reads_host_ticks, ticks_when_stopped
 
 WALL = 1_764_460_800_000_000_000
 
@@ -44,6 +44,17 @@ def test_the_ticks_of_the_stop_lie_between_two_moments():
 def test_a_state_of_another_moment_is_refused(before, after):
     with pytest.raises(MachineError, match="was saved at 1764460800000000000 ns, not between"):
         ticks_when_stopped(stream(), Moment(ticks=1, wall=before), Moment(ticks=9, wall=after))
+
+
+def test_a_state_is_moved_to_the_moment_at_which_it_continues(monkeypatch):
+    # Four ticks a ns; loading takes 3 s, and QEMU is asked 0.1 s before.
+    began, now = Moment(ticks=10_000, wall=WALL), Moment(ticks=50_000, wall=WALL + 10_000)
+    timely = Timely.of(stream(base=700), 200, began, now)
+    assert timely.state == stream(base=700 - 200 + 50_000 + 12_000_000_000)
+    assert timely.ticks == 50_000 + 11_600_000_000
+    for ticks, due in [(timely.ticks - 1, False), (timely.ticks, True)]:
+        monkeypatch.setattr(time_base, "host_ticks", lambda ticks=ticks: ticks)
+        assert timely.is_due() is due
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the host's ticks are read on x86-64 alone")
