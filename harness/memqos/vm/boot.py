@@ -200,7 +200,8 @@ def keeps_time(ingredients: Ingredients, progress: Progress) -> bool:
 def restore_machine(stack: contextlib.ExitStack, making: Making, cache: Cache, progress: Progress) -> Machine | None:
     """A machine restored from its checkpoint, entered on the stack; None, after a note, if there is no room.
 
-    A checkpoint that cannot be restored is created again, once.
+    A checkpoint that cannot be restored is created again, once. If QEMU restores no time (`loses_time`), the checkpoint
+    may be right and the host too busy: then None.
     """
 
     def attempt(checkpoint: Checkpoint) -> Machine:
@@ -218,6 +219,11 @@ def restore_machine(stack: contextlib.ExitStack, making: Making, cache: Cache, p
         return attempt(checkpoint)
     except MachineryError as error:
         reason = error.what.splitlines()[0]
+        if loses_time(making.ingredients):
+            progress.note(
+                f"the checkpoint '{checkpoint.name}' was not restored in time, so the machine boots: {reason}"
+            )
+            return None
         progress.note(f"the checkpoint '{checkpoint.name}' cannot be restored and is rebuilt: {reason}")
         discard_checkpoint(checkpoint, cache, progress=progress)
     return attempt(ensure_checkpoint(making, cache, progress=progress))

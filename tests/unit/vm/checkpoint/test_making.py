@@ -161,6 +161,17 @@ def test_a_second_failure_is_the_machine_s(world, making):
     assert made == ["c1", "c2"]
 
 
+def test_a_ppc64le_machine_that_is_not_restored_in_time_boots(world, making):
+    """Its checkpoint may be right: the host was too busy to continue it at its moment."""
+    made, discarded, bad = world
+    bad.add("c1")
+    emulated = replace(making.ingredients, architecture=PPC64LE, accelerator=Accelerator.TCG)
+    notes = Notes()
+    assert restore(replace(making, ingredients=emulated), notes) is None
+    assert (made, discarded) == (["c1"], [])
+    assert notes.notes == ["the checkpoint 'c1' was not restored in time, so the machine boots: the migration failed."]
+
+
 def test_without_room_the_machine_is_booted_with_a_note(monkeypatch, making):
     def no_room(making, cache, *, progress):
         raise NoSpaceError("the disk has 3 MiB free, and 1024 MiB are needed.")
