@@ -18,7 +18,6 @@ from memqos.vm.checkpoint import (
     Making,
     discard_checkpoint,
     ensure_checkpoint,
-    loses_time,
     recheck_checkpoint,
     restored,
 )
@@ -191,7 +190,7 @@ def keeps_time(ingredients: Ingredients, progress: Progress) -> bool:
 
     For an emulated pseries machine memqos needs the host's ticks (`qemu.time_base`).
     """
-    if not loses_time(ingredients) or reads_host_ticks():
+    if not ingredients.loses_time or reads_host_ticks():
         return True
     progress.note("each machine boots: on this host no clock of an emulated ppc64le machine can be restored.")
     return False
@@ -219,7 +218,7 @@ def restore_machine(stack: contextlib.ExitStack, making: Making, cache: Cache, p
         return attempt(checkpoint)
     except MachineryError as error:
         reason = error.what.splitlines()[0]
-        if loses_time(making.ingredients):
+        if making.ingredients.loses_time:
             progress.note(
                 f"the checkpoint '{checkpoint.name}' was not restored in time, so the machine boots: {reason}"
             )

@@ -29,7 +29,6 @@ from pathlib import Path
 from memqos.clock import Deadline, utc_now
 from memqos.errors import MachineError, MachineryError
 from memqos.target.base import Target, checked
-from memqos.vm.architecture import PPC64LE
 from memqos.vm.cache.entry import Image, list_images, read_manifest, whole_digest, write_manifest
 from memqos.vm.cache.store import Cache, Entry, locked_folder, need_space, no_space, remove_entry, sweep, whole_entries
 from memqos.vm.host.progress import Progress, step
@@ -51,7 +50,6 @@ __all__ = [
     "ensure_checkpoint",
     "list_checkpoints",
     "load_checkpoint",
-    "loses_time",
     "prune_checkpoints",
     "recheck_checkpoint",
     "restored",
@@ -365,7 +363,7 @@ def _make(making: Making, folder: Path, cache: Cache, progress: Progress) -> Non
                 machine.target.run(["sh", "-c", making.warm or WARM], deadline=Deadline.after(WARM_SECONDS)),
                 where="the warm-up",
             )
-            has_ticks = loses_time(making.ingredients)
+            has_ticks = making.ingredients.loses_time
             before = Moment.now() if has_ticks else None
             seconds["save"] = machine.checkpoint(folder / STATE, deadline=Deadline.after(SAVE_SECONDS))
             ticks = ticks_when_stopped((folder / STATE).read_bytes(), before, Moment.now()) if before else None
@@ -461,7 +459,7 @@ def _resumed(ingredients: Ingredients, checkpoint: Checkpoint, run: Run) -> Iter
         path.chmod(0o600)
     shutil.copyfile(checkpoint.console, spec.serial_log)
     machine = Machine(spec, qemu=ingredients.qemu, group=run.group, qemu_log=ingredients.log_dir / QEMU_LOG)
-    began = Moment.now() if loses_time(ingredients) else None
+    began = Moment.now() if ingredients.loses_time else None
     with started(machine):
         checkpoint.touch()
         deadline = Deadline.after(RESUME_SECONDS)
@@ -473,11 +471,6 @@ def _resumed(ingredients: Ingredients, checkpoint: Checkpoint, run: Run) -> Iter
             moved_state.write_bytes(timely.state)
             machine.resume(moved_state, deadline=deadline, is_due=timely.is_due)
         yield machine
-
-
-def loses_time(ingredients: Ingredients) -> bool:
-    """Whether QEMU restores another time than the checkpoint's: for an emulated pseries machine (`qemu.time_base`)."""
-    return ingredients.architecture is PPC64LE and ingredients.accelerator is Accelerator.TCG
 
 
 def _timely(checkpoint: Checkpoint, began: Moment) -> Timely:

@@ -21,7 +21,7 @@ from memqos.errors import AbortedError, MachineError, MachineryError, UnfitFileE
 from memqos.model.topology import Topology
 from memqos.target.base import Target, checked
 from memqos.target.ssh import CONTROL, SUDO, open_ssh
-from memqos.vm.architecture import AMD64, Architecture
+from memqos.vm.architecture import AMD64, PPC64LE, Architecture
 from memqos.vm.cache.store import Cache
 from memqos.vm.host.programs import Qemu, find_program
 from memqos.vm.host.progress import SILENT, Progress
@@ -317,6 +317,11 @@ class Ingredients:
     def doomed(self) -> tuple[Path, ...]:
         """Other folders that are removed with the machine if the process is killed."""
         return (self.log_dir,) if self.temporary_logs else ()
+
+    @property
+    def loses_time(self) -> bool:
+        """Whether QEMU restores another time than a checkpoint's: for an emulated pseries machine (`time_base`)."""
+        return self.architecture is PPC64LE and self.accelerator is Accelerator.TCG
 
 
 @contextlib.contextmanager

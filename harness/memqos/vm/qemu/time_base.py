@@ -16,11 +16,11 @@ import mmap
 import platform
 import re
 import struct
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from memqos.clock import utc_now
 from memqos.errors import MachineError
 
 __all__ = ["Moment", "Timely", "host_ticks", "moved", "reads_host_ticks", "ticks_when_stopped"]
@@ -33,6 +33,7 @@ The time base follows: 64 bits, and the host's wall clock in ns at the same mome
 
 FIELDS = struct.Struct(">Qq")
 WORD = 1 << 64
+MICROSECONDS = 1_000_000
 
 LOADING_NS = 3_000_000_000
 """From the moved number to the moment of `cont`, in ns: QEMU loads the state meanwhile, also on a busy host."""
@@ -54,7 +55,7 @@ class Moment:
     @classmethod
     def now(cls) -> Moment:
         """This moment; OSError as in `host_ticks`."""
-        return cls(ticks=host_ticks(), wall=time.time_ns())
+        return cls(ticks=host_ticks(), wall=int(utc_now().timestamp() * MICROSECONDS) * 1000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

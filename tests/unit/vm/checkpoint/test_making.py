@@ -13,7 +13,7 @@ from memqos.model.topology import SwapDevice, Topology, Zone
 from memqos.vm import boot as module
 from memqos.vm.architecture import AMD64, ARM64, PPC64LE
 from memqos.vm.cache.entry import Image
-from memqos.vm.checkpoint import Making, loses_time
+from memqos.vm.checkpoint import Making
 from memqos.vm.host.programs import Qemu
 from memqos.vm.qemu.launch import Ingredients
 from memqos.vm.qemu.spec import Accelerator
@@ -197,7 +197,7 @@ def test_an_emulated_ppc64le_machine_boots_each_time_without_the_hosts_ticks(mak
     monkeypatch.setattr(module, "reads_host_ticks", lambda: reads)
     notes = Notes()
     ingredients = replace(making.ingredients, architecture=system[0], accelerator=system[1])
-    assert loses_time(ingredients) is loses
+    assert ingredients.loses_time is loses
     assert module.keeps_time(ingredients, notes) is (reads or not loses)
     assert notes.notes == (
         ["each machine boots: on this host no clock of an emulated ppc64le machine can be restored."]
