@@ -29,6 +29,7 @@ from memqos.errors import EnactorNotAbleError, MachineryError, UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, ReservationPolicy, SwapBehavior
 from memqos.model.path import ROOT, CgroupPath
+from memqos.model.quantity import Quantity
 from tests.stand_in_kubelet import Containers, StandInKubelet
 from tests.unit.node.fakes import Bench, kubelet, pod
 
@@ -112,6 +113,13 @@ def enactor_on(bench, *, minor=36, binaries=None, dies="", **changes):
         return 0, b"", b""
 
     bench.target.on(("systemctl",), systemctl)
+
+    def removed(argv, *_):
+        for path in argv[2:]:
+            bench.target.put(path, b"")
+        return 0, b"", b""
+
+    bench.target.on(("rm", "-f"), removed)
     bench.target.open = lambda _: InProcess(work)
     with kubelet_session(bench.target) as session:
         yield Kubelet(
@@ -641,3 +649,30 @@ def test_the_next_kubelet_finds_no_values_of_the_previous():
             admitted = pods.admit(order, appears=lambda _: None)
             assert not wrong_files(bench, order, admitted)
             pods.clear()
+
+
+STATIC = {
+    "memory_manager_policy": "Static",
+    "system_reserved": {"memory": Quantity.parse("100Mi"), "cpu": Quantity.parse("100m")},
+    "reserved_memory": ((0, {"memory": Quantity.parse("100Mi")}), (1, {"memory": Quantity.parse("100Mi")})),
+}
+
+
+def test_the_next_policy_does_not_find_the_checkpoint_of_the_previous():
+    """A kubelet ends at once if the checkpoint is of another policy; where pods run on, that is its own affair."""
+    bench = Bench()
+    memory, cpu = (f"/var/lib/kubelet/{one}_manager_state" for one in ("memory", "cpu"))
+
+    def left():
+        return [bench.target.read(one, deadline=Deadline.after(5)) for one in (memory, cpu)]
+
+    with enactor_on(bench) as enactor:
+        pods = enactor.begin("test")
+        pods.bring(order_of(bench))
+        for one in (memory, cpu):
+            bench.target.put(one, b"None")
+        none = order_of(bench, pods=(), memory_reservation_policy=ReservationPolicy.NONE)
+        pods.bring(dataclasses.replace(none, succeeds=True))
+        assert left() == [b"None", b"None"]
+        pods.bring(order_of(bench, **STATIC))
+        assert left() == [b"", b""]

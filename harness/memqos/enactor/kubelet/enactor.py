@@ -48,6 +48,9 @@ _LEVELS_SECONDS = 75.0
 _LOGS = "/var/log/pods"
 _METRICS = "https://127.0.0.1:10250/metrics"
 _WORKING = re.compile(r"^kubelet_working_pods\{[^}]*\} (\S+)", re.MULTILINE)
+_CHECKPOINTS = ("/var/lib/kubelet/memory_manager_state", "/var/lib/kubelet/cpu_manager_state")
+"""What an operator removes after draining a node (kubelet cm, "please drain node and remove policy state file")."""
+
 _GRACE = 1
 """Seconds; with a grace period of 0 the API server removes the pod by force, and the kubelet never sees it."""
 
@@ -146,8 +149,8 @@ class Kubelet:
             configuration(order.kubelet), binary=self.binaries[minor], socket=self.socket, anew=order.succeeds
         )
 
-    def remove_levels_of_another(self, order: Order) -> None:
-        """Remove kubepods and the QoS classes if the order requires another configuration or release than runs.
+    def remove_state_of_another(self, order: Order) -> None:
+        """Remove kubepods, the QoS classes and checkpoints if the order requires another configuration or release.
 
         A class may hold what the next kubelet does not write, such as the memory.min of kubelets before 1.36.
         """
@@ -156,6 +159,8 @@ class Kubelet:
             return
         plan, self._plan = self._plan, None
         self.session.stop()
+        # A kubelet refuses to start with the checkpoint of another policy, or of other reservations.
+        self.tree.target.run(["rm", "-f", *_CHECKPOINTS], deadline=Deadline.after(_CALL_SECONDS))
         name = str(plan.node.path).rpartition("/")[2]
         folder = self.tree.hierarchy.folder(plan.node.path)
         stop = ["systemctl", "stop", name]
@@ -193,7 +198,7 @@ class KubeletEnactment:
         """Run a kubelet with the order's configuration. Pods keep running only if the order succeeds another."""
         if not order.succeeds:
             self._remove_pods()
-            self._kubelet.remove_levels_of_another(order)
+            self._kubelet.remove_state_of_another(order)
         self._kubelet.bring(order)
         if order.succeeds:
             self._await_values(order.plan)
