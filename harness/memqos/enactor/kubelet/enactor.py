@@ -48,8 +48,17 @@ _LEVELS_SECONDS = 75.0
 _LOGS = "/var/log/pods"
 _METRICS = "https://127.0.0.1:10250/metrics"
 _WORKING = re.compile(r"^kubelet_working_pods\{[^}]*\} (\S+)", re.MULTILINE)
-_CHECKPOINTS = ("/var/lib/kubelet/memory_manager_state", "/var/lib/kubelet/cpu_manager_state")
-"""What an operator removes after draining a node (kubelet cm, "please drain node and remove policy state file")."""
+_STATE = "/var/lib/kubelet"
+_ALLOCATED = f"{_STATE}/allocated_pods_state"
+_CHECKPOINTS = (
+    f"{_STATE}/memory_manager_state",
+    f"{_STATE}/cpu_manager_state",
+    _ALLOCATED,
+    f"{_STATE}/actuated_pods_state",
+    f"{_STATE}/pod_status_manager_state",
+)
+"""What an operator removes after draining a node (kubelet cm, "please drain node and remove policy state file"), and
+what a kubelet has allocated to pods, by uid: the next pods may have the same uids, unlike in a cluster."""
 
 _GRACE = 1
 """Seconds; with a grace period of 0 the API server removes the pod by force, and the kubelet never sees it."""
@@ -389,7 +398,7 @@ class KubeletEnactment:
         """Delete all pods through the kubelet, and wait until it has forgotten them.
 
         The next pods may have the same uids, unlike in a cluster. So this removes the sandboxes, and waits until the
-        kubelet has no worker for the old pods (metric kubelet_working_pods).
+        kubelet has no worker for the old pods (metric kubelet_working_pods) and no resources allocated to them.
         """
         names = [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in self._session.objects("v1", "pods")]
         if not names:
@@ -413,7 +422,10 @@ class KubeletEnactment:
 
     def _has_forgotten(self) -> bool:
         text = self._session.fetched(_METRICS, seconds=_CALL_SECONDS)
-        return not any(float(value) for value in _WORKING.findall(text))
+        if any(float(value) for value in _WORKING.findall(text)):
+            return False
+        allocated = self._kubelet.tree.target.read(_ALLOCATED, deadline=Deadline.after(_CALL_SECONDS)) or b""
+        return not any(uid.encode() in allocated for uid in self._pods)
 
 
 @dataclass(slots=True)
