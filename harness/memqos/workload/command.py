@@ -306,6 +306,7 @@ def _making(controls: Sequence[Control]) -> str:
         for words in (
             ["mkdir", "-p", "--", *above],
             ["mkdir", "-m", "0755", "--", *folders],
-            ["mkfifo", "-m", "0622", "--", *(control.fifo for control in controls)],
+            # memload opens it for both directions, and may be an ordinary user.
+            ["mkfifo", "-m", "0666", "--", *(control.fifo for control in controls)],
         )
     )

@@ -40,6 +40,8 @@ def test_commands_of_the_arguments_are_done_first_and_then_those_of_the_fifo(tmp
 def test_several_folders_are_created_and_removed_at_once(tmp_path: Path) -> None:
     with control_folders(LocalTarget(), [f"{tmp_path}/a", f"{tmp_path}/b"], deadline=soon()) as controls:
         assert all(Path(control.fifo).is_fifo() for control in controls)
+        # A workload of an ordinary user opens it for both directions.
+        assert {Path(control.fifo).stat().st_mode & 0o777 for control in controls} == {0o666}
     wait("both are gone", lambda: not list(tmp_path.iterdir()), deadline=soon())
 
 
