@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from memqos.catalog import numa_groups, numa_nodes
+from memqos.catalog import topologies
 from memqos.report.documents import answers, audit, bundle, evidence, exploration, plan
 from tests.docs.snippets import DOCS
 
@@ -52,14 +52,14 @@ DOCUMENTS: dict[str, type] = {
     "comparison": answers.Comparison,
     "support": answers.Support,
     "compatibility": answers.Compatibility,
-    "topology_file": numa_nodes.TopologyFile,
+    "topology_file": topologies.TopologyFile,
     "exploration": exploration.Exploration,
     "engine_exploration": exploration.EngineExploration,
     "explored_finding": exploration.ExploredFinding,
 }  # fmt: skip
 """What memqos prints, keeps or reads as a whole; the other definitions are parts of these."""
 
-MODULES = (plan, bundle, evidence, answers, audit, exploration, numa_nodes, numa_groups)
+MODULES = (plan, bundle, evidence, answers, audit, exploration, topologies)
 """The modules of the types."""
 
 OPEN = frozenset({"cache", "kept", "machine", "machine_host", "timing"})
@@ -71,7 +71,7 @@ NAMES = {"QosClass": "qos", "CgroupDriver": "driver"}
 
 def schema() -> dict[str, Any]:
     """The schema as JSON has it."""
-    parts = (plan.Protected, plan.Slowed, plan.Unanswered, numa_groups.NumaGroup, numa_groups.NumaMachine)
+    parts = (plan.Protected, plan.Slowed, plan.Unanswered, topologies.NumaGroup, topologies.NumaMachine)
     types = [*DOCUMENTS.values(), *parts]
     _, found = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     texts = {name: one for module in MODULES for name, one in field_texts(module).items()}

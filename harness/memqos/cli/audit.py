@@ -10,8 +10,14 @@ import click
 from memqos.audits.answer import Audit
 from memqos.cli.audit_order import AuditOrder
 from memqos.cli.manifest_options import ManifestOptions, manifest_options
-from memqos.cli.node_options import KubeletOptions, NodeOptions, kubelet_options, node_options
-from memqos.cli.runtime_options import RuntimeOptions, runtime_options
+from memqos.cli.node_options import (
+    KubeletOptions,
+    NodeOptions,
+    RuntimeOptions,
+    kubelet_options,
+    node_options,
+    runtime_options,
+)
 from memqos.cli.terminal import say, say_document, say_ignored
 from memqos.errors import ExitCode, MemqosError, UsageError
 

@@ -14,8 +14,7 @@ from memqos.audits.question import Given, Question, Required
 from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.recorded_trees import RecordedTree, load_tree, tree_of
 from memqos.cli.manifest_options import ManifestOptions
-from memqos.cli.node_options import KubeletOptions, NodeOptions
-from memqos.cli.runtime_options import RuntimeOptions
+from memqos.cli.node_options import KubeletOptions, NodeOptions, RuntimeOptions
 from memqos.engine.kubelet import Kubelet
 from memqos.errors import UsageError
 from memqos.model.pod import Pod

@@ -16,8 +16,16 @@ import click
 
 from memqos.catalog.pods import Manifests
 from memqos.cli.manifest_options import ManifestOptions, manifest_options, others_document, pods_of_one_node
-from memqos.cli.node_options import KubeletOptions, NodeOptions, kubelet_options, node_options, usage_of
-from memqos.cli.runtime_options import RuntimeOptions, runtime_options, runtime_told
+from memqos.cli.node_options import (
+    KubeletOptions,
+    NodeOptions,
+    RuntimeOptions,
+    kubelet_options,
+    node_options,
+    runtime_options,
+    runtime_told,
+    usage_of,
+)
 from memqos.cli.terminal import say, say_document, say_ignored
 from memqos.engine.answer.document import plan_parts
 from memqos.engine.answer.explain import knob_reasons, plan_tree, translations_text, with_pods

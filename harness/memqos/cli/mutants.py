@@ -21,10 +21,9 @@ from memqos.errors import ExitCode, UsageError
 from memqos.mutants.fakes import FakeRig
 from memqos.mutants.programs.oci_runtime import alone
 from memqos.mutants.rigs import Catalogue
-from memqos.mutants.score import document, line, score_lines
 from memqos.mutants.session import DEFAULT_RUNTIMES, open_rigs
 from memqos.mutants.table import Mutant, load_mutants, select_mutants
-from memqos.mutants.trial import Fate, Outcome, Rig, try_mutants_on_rigs
+from memqos.mutants.trial import Fate, Outcome, Rig, outcome_line, score_document, score_lines, try_mutants_on_rigs
 
 __all__ = ["command"]
 
@@ -179,7 +178,7 @@ class _Trial:
         try:
             for outcome in try_mutants_on_rigs(rigs, self._mutants):
                 self._outcomes.append(outcome)
-                self._say(f"[{len(self._outcomes)}/{total}] {line(outcome)}")
+                self._say(f"[{len(self._outcomes)}/{total}] {outcome_line(outcome)}")
             complete = True
         finally:
             self._end(system, complete=complete)
@@ -195,7 +194,7 @@ class _Trial:
         if self._json_file is None:
             return
         text = json.dumps(
-            document(self._outcomes, system=system, complete=complete, seconds=seconds), indent=1, ensure_ascii=False
+            score_document(self._outcomes, system=system, complete=complete, seconds=seconds), indent=1, ensure_ascii=False
         )
         if self._json_file == "-":
             say(text)

@@ -35,18 +35,23 @@ from memqos.bundles.files import (
 )
 from memqos.bundles.merging import merge
 from memqos.bundles.reading import first_few, read_results
-from memqos.bundles.suite_score import suite_score
 from memqos.cli.terminal import say, say_document
 from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html
-from memqos.report import ci_results, markdown, matrix, summary, tap
+from memqos.plain_file import read_plain
+from memqos.report import ci_results, markdown, matrix, summary
 from memqos.report.bundle import Results
 from memqos.report.compatibility import compatibility_markdown, compatibility_of
+from memqos.report.documents.answers import Mutants
 from memqos.report.markdown import support_badges, support_markdown, support_of
 from memqos.report.outcome import observed_something
 from memqos.report.verdict import CONTRADICTS_ITSELF, verdict_line
+from memqos.validation import CheckedFile
 
 __all__ = ["command"]
+
+_MOST_SCORE = 16 << 20
+"""Bytes."""
 
 
 @click.command(name="merge")
@@ -220,7 +225,24 @@ _mutants = click.option(
 
 
 def _suite(mutants: Path | None) -> str:
-    return "" if mutants is None else suite_score(mutants)
+    """The suites' score in one line, from a file of `memqos mutants --json`; "" without one.
+
+    UsageError for a file that cannot be read, ManifestError for another document.
+    """
+    if mutants is None:
+        return ""
+    try:
+        content = read_plain(mutants, most=_MOST_SCORE)
+    except OSError as error:
+        raise UsageError(f"the score of mutants cannot be read: {error.strerror}.", where=str(mutants)) from None
+    found = CheckedFile.json(str(mutants), content).checked((), Mutants)
+    score = found["score"]
+    tried = score["killed"] + score["survived"]
+    part = "" if found["complete"] else ", not all were tried"
+    return (
+        f"the suites killed {score['killed']} of {tried} mutants, {score['right']} with the right file and cgroup "
+        f"({found['system']}; {found['at'][:10]}{part})"
+    )
 
 
 @click.group(name="report", help=HELP)
@@ -285,8 +307,8 @@ def as_junit(results: tuple[Path, ...], output: str) -> None:
 @_output("-")
 @click.option(
     "--tap-version",
-    type=click.Choice([str(one) for one in tap.VERSIONS]),
-    default=str(tap.VERSIONS[0]),
+    type=click.Choice([str(one) for one in ci_results.VERSIONS]),
+    default=str(ci_results.VERSIONS[0]),
     show_default=True,
     help="Write this version of the protocol; some consumers, such as Perl's prove 3.44, read only 13.",
 )
@@ -302,7 +324,7 @@ def as_tap(results: tuple[Path, ...], output: str, *, tap_version: str) -> None:
     """
     with _read(results) as read:
         _note([read])
-        _put(tap.tap_text(read.bundle, version=int(tap_version)), output)
+        _put(ci_results.tap_text(read.bundle, version=int(tap_version)), output)
 
 
 @command.command(name="markdown")

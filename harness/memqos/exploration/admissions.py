@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from memqos.errors import ManifestError
 from memqos.exploration.amounts import chosen, drawn_bytes, drawn_cpu, once_in
 from memqos.exploration.configurations import configurations, placing
-from memqos.exploration.configured_kubelet import ConfiguredKubelet
-from memqos.exploration.documents import Document
+from memqos.exploration.documents import ConfiguredKubelet, Document, containers_in, pod_of
 from memqos.exploration.manifests import ANY_POD, PodShape, manifests
-from memqos.exploration.pods import containers_in, pod_of
 from memqos.model.node import CgroupDriver, NodeFacts
 
 __all__ = ["Situation", "admission_objects", "resizes", "situations"]

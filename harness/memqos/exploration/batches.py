@@ -18,11 +18,9 @@ from memqos.exploration.admissions import resizes
 from memqos.exploration.amounts import MIB
 from memqos.exploration.cgroup_trees import Tolerances, cgroup_trees
 from memqos.exploration.configurations import configurations
-from memqos.exploration.configured_kubelet import HEAD, ConfiguredKubelet
-from memqos.exploration.documents import Document
+from memqos.exploration.documents import HEAD, ConfiguredKubelet, Document, shape_of_pod
 from memqos.exploration.examples import Example, Kind
 from memqos.exploration.manifests import RUNNABLE, PodShape, manifests
-from memqos.exploration.pods import shape_of_pod
 from memqos.exploration.requests import lifecycles
 from memqos.model.node import CgroupDriver, NodeFacts
 

@@ -22,8 +22,7 @@ from memqos.exploration.amounts import (
     once_in,
     plainly,
 )
-from memqos.exploration.configured_kubelet import HEAD, ConfiguredKubelet
-from memqos.exploration.documents import Document
+from memqos.exploration.documents import HEAD, ConfiguredKubelet, Document
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, NumaZone
 from memqos.model.quantity import Quantity
 

@@ -12,10 +12,7 @@ from memqos.catalog.kubelets import KubeletCase
 from memqos.engine.releases.release import Release, Variant
 from memqos.errors import ManifestError, UsageError
 from memqos.exploration.cgroup_trees import check_tree
-from memqos.exploration.configured_kubelet import ConfiguredKubelet
-from memqos.exploration.documents import Document
-from memqos.exploration.lifecycles import check_lifecycle
-from memqos.exploration.pods import pod_of
+from memqos.exploration.documents import ConfiguredKubelet, Document, check_lifecycle, pod_of
 
 __all__ = ["Example", "Kind", "example_of", "kubelet_case"]
 

@@ -16,9 +16,8 @@ from memqos.config.table import SETTINGS
 from memqos.engine.releases.release import Release
 from memqos.errors import ExitCode, UsageError
 from memqos.exploration.batches import Batches, leaving_no_folder
-from memqos.exploration.configured_kubelet import settings_in
 from memqos.exploration.database import Database, Found, load_found
-from memqos.exploration.documents import Document
+from memqos.exploration.documents import Document, settings_in
 from memqos.exploration.engine_alone import EngineAlone
 from memqos.exploration.examples import Example, Kind
 from memqos.exploration.session import Session

@@ -18,11 +18,9 @@ from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedPod
 from memqos.errors import EnactorNotAbleError, MachineryError, NonconformanceError, UsageError
 from memqos.exploration import tree_program
 from memqos.exploration.cgroup_trees import Tolerances, cgroups_of, tree_findings, why_not_tried
-from memqos.exploration.configured_kubelet import ConfiguredKubelet
+from memqos.exploration.documents import ConfiguredKubelet, is_node_wide, pod_of
 from memqos.exploration.examples import Example, Kind, kubelet_case
 from memqos.exploration.lifecycle_runner import LifecycleRunner
-from memqos.exploration.lifecycles import is_node_wide
-from memqos.exploration.pods import pod_of
 from memqos.model.knob import Bytes, CpuMax, Knob
 from memqos.model.node import CgroupVersion
 from memqos.model.path import ROOT

@@ -18,8 +18,7 @@ from memqos.exploration.amounts import (
     drawn_spelling,
     once_in,
 )
-from memqos.exploration.documents import Document
-from memqos.exploration.pods import pod_of
+from memqos.exploration.documents import Document, pod_of
 from memqos.model.pod import Pod
 from memqos.model.quantity import Quantity
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from hypothesis import strategies as st
 
 from memqos.exploration.amounts import MIB, chosen, drawn_bytes, once_in
-from memqos.exploration.documents import Document
-from memqos.exploration.lifecycles import Verb, resources_of
+from memqos.exploration.documents import Document, Verb, resources_of
 from memqos.model.cri import ContainerResources
 
 __all__ = ["cri_requests", "lifecycles", "requests"]

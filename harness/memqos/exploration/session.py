@@ -14,10 +14,9 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Level
 from memqos.errors import MachineryError
 from memqos.exploration.database import Database, Found, name_of
-from memqos.exploration.documents import Document
+from memqos.exploration.documents import Document, shape_of_pod
 from memqos.exploration.examples import Example, Kind
 from memqos.exploration.judge import ExampleResult
-from memqos.exploration.pods import shape_of_pod
 from memqos.exploration.shrinker import Shrinker
 
 __all__ = ["Counts", "ExampleRunner", "Session", "shape_of"]

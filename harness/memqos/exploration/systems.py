@@ -1,4 +1,4 @@
-"""The machines of a session: one station, or two that are compared."""
+"""The machines of a session: one station, or two whose examples are compared without the engine."""
 
 from __future__ import annotations
 
@@ -12,19 +12,53 @@ from pathlib import Path
 from memqos.catalog.profiles import profile_names
 from memqos.config.settings import Settings
 from memqos.config.systems import systems_of
-from memqos.engine.answer.finding import Finding
+from memqos.engine.answer.finding import Finding, Setter
 from memqos.errors import UsageError
-from memqos.exploration.comparison import Comparison
-from memqos.exploration.examples import Kind
-from memqos.exploration.judge import Judge
+from memqos.exploration.examples import Example, Kind
+from memqos.exploration.judge import ExampleResult, Judge
 from memqos.exploration.session import ExampleRunner, Known
 from memqos.laboratory.bench import Disposal
 from memqos.laboratory.known_deviations import known_fault_or_not
 from memqos.laboratory.station import Notices, Station, Stations
 from memqos.model.node import CgroupDriver, NodeFacts
+from memqos.node.requests.differential import differences
 from memqos.place.opening import check_host, check_places, prepare_places
 
-__all__ = ["OpenedSystem", "opened_system"]
+__all__ = ["Comparison", "OpenedSystem", "opened_system"]
+
+
+class Comparison:
+    """Runs examples on two systems and reports their differences as findings.
+
+    names: the two systems' names in findings.
+    """
+
+    def __init__(self, one: ExampleRunner, other: ExampleRunner, names: tuple[str, str]) -> None:
+        self._one = one
+        self._other = other
+        self._names = names
+
+    def try_all(self, examples: Sequence[Example], *, alone: bool = False) -> Sequence[ExampleResult]:
+        """The differences of each example."""
+        mine = self._one.try_all(examples, alone=alone)
+        others = self._other.try_all(examples, alone=alone)
+        return [self._compared(one, other) for one, other in zip(mine, others, strict=True)]
+
+    def _compared(self, one: ExampleResult, other: ExampleResult) -> ExampleResult:
+        """The comparison of one example; empty if a system skipped it or could not start its pods."""
+        if one.skipped or other.skipped or one.trouble or other.trouble:
+            return dataclasses.replace(
+                one, findings=(), above=(), skipped=one.skipped or other.skipped, trouble=one.trouble or other.trouble
+            )
+        kind = str(one.example.kind)
+        found = list(differences(kind, _of_runtimes(one.findings), _of_runtimes(other.findings), self._names))
+        return dataclasses.replace(one, findings=found, above=(), containers=one.containers + other.containers)
+
+
+def _of_runtimes(findings: Sequence[Finding]) -> Sequence[Finding]:
+    """The findings about containers: memqos itself wrote the files above them on both systems."""
+    return [one for one in findings if one.set_by is not Setter.MEMQOS]
+
 
 _CHAPTERS = {
     Kind.PODS: ("values", "requests", "refusal", "swap"),

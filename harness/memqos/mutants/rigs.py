@@ -1,31 +1,198 @@
-"""Shared by all rigs: the pods, kubelets and cases for mutants, and judging a case under a mutant."""
+"""Shared by all rigs: the pods, kubelets and cases for mutants, and judging a case under a mutant.
+
+Cases run on a node without pytest, one at a time. For claims about behaviour the suites' tests are called as functions:
+a test gets plain values in place of the plugin's fixtures, fixtures of its own module are called the same way, and only
+the test's own claim counts, as if it were the only one selected.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+import contextlib
+import importlib.util
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
 
 from memqos.cases import Case, CaseKind, cases_of
 from memqos.catalog.data import data_root
 from memqos.catalog.kubelets import KubeletCase, load_kubelets
 from memqos.catalog.pods import load_pod_catalog, load_stored_pods
-from memqos.catalog.requests import AnyRequestCase, load_all_requests
+from memqos.catalog.requests import AnyRequestCase, OciRequestCase, RequestCase, load_all_requests
 from memqos.claims import Asks, Claim, load
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Level as PlanLevel
 from memqos.engine.translate.versions import Runtimes
-from memqos.errors import UnknownNameError
+from memqos.errors import NonconformanceError, UnknownNameError
 from memqos.model.pod import Pod
-from memqos.mutants.behaviours import behaviour_findings
 from memqos.mutants.case_choice import OF_VALUES, CaseChoice
-from memqos.mutants.case_findings import OF_TESTS, findings_of
 from memqos.mutants.table import Mutant, PlanFault
 from memqos.mutants.trial import Deviation, deviations_of
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.requests.container_requests import Requests
+from memqos.node.requests.cri_calls import Conversation
+from memqos.node.requests.lifecycle import Life
+from memqos.node.requests.verbs import perform, verbs_of
 
-__all__ = ["BehaviourUnderMutant", "Catalogue", "PlanUnderMutant", "RequestsUnderMutant"]
+__all__ = [
+    "BehaviourUnderMutant",
+    "Catalogue",
+    "Known",
+    "PlanUnderMutant",
+    "RequestsUnderMutant",
+    "behaviour_findings",
+    "suite_test_of",
+    "unmarked",
+]
+
+Function = Callable[..., Any]
+
+
+@dataclass
+class SettledFindings:
+    """Replaces the fixture `qos_evidence`: keeps a test's findings."""
+
+    findings: list[Finding] = field(default_factory=list)
+
+    def settle(self, *findings: Finding | Iterable[Finding]) -> None:
+        """Keep the findings; the test ends after this call."""
+        self.findings += [one for group in findings for one in ([group] if isinstance(group, Finding) else group)]
+
+    def attach(self, name: str, value: object) -> None:
+        """Keeps nothing."""
+
+
+@cache
+def _modules(chapter: str) -> tuple[ModuleType, ...]:
+    """The modules of a chapter's tests."""
+    return tuple(_module(file) for file in sorted((data_root() / "suites" / chapter).glob("test_*.py")))
+
+
+def _module(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"memqos_suite_{file.parent.name}_{file.stem}", file)
+    assert spec is not None and spec.loader is not None  # noqa: S101, PT018 - it is a Python file
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def suite_test_of(claim: str) -> Function:
+    """The first test of the suites that proves a claim; UnknownNameError if none does."""
+    for module in _modules(claim.partition("/")[0]):
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if name.startswith("test_") and claim in _marked(function, "claim"):
+                return function
+    raise UnknownNameError.of("test of a claim", claim, [])
+
+
+def _marked(function: Function, name: str) -> tuple[str, ...]:
+    """The arguments of a test's marks of this name."""
+    return tuple(str(one) for mark in getattr(function, "pytestmark", ()) if mark.name == name for one in mark.args)
+
+
+def behaviour_findings(claim: str, node: Any, kubelets: Mapping[str, Any], catalogue: Any) -> list[Finding]:
+    """The findings that the test of a claim settles on a node, also those before it became not observable.
+
+    kubelets: the catalogue's, by id. catalogue: gives `pod` and `kubelet` by name.
+    """
+    function = suite_test_of(claim)
+    settled = SettledFindings()
+    kubelet = next((kubelets[name] for name in _marked(function, "kubelet") if name in kubelets), None)
+    given = {
+        "qos_node": node,
+        "qos_fresh_node": node,
+        "qos_kubelet": kubelet,
+        "qos_catalog": catalogue,
+        "qos_scene": _scene(claim),
+        "qos_zone": 1,
+        "qos_evidence": settled,
+    }
+    with contextlib.suppress(NonconformanceError, pytest.skip.Exception), contextlib.ExitStack() as stack:
+        _called(function, given, stack)
+    return settled.findings
+
+
+def _scene(claim: str) -> Callable[..., contextlib.AbstractContextManager[SimpleNamespace]]:
+    """Replaces the fixture `qos_scene`: runs only the parts that this claim needs."""
+    shown = SimpleNamespace(shows=lambda *asked: claim in asked)
+    return lambda *_: contextlib.nullcontext(shown)
+
+
+def _called(function: Function, given: dict[str, Any], stack: contextlib.ExitStack) -> Any:
+    """Call a test or fixture with the values and module fixtures that its parameters name."""
+    own = inspect.unwrap(function)
+    values = {}
+    for name in inspect.signature(own).parameters:
+        if name not in given:
+            fixture = own.__globals__.get(name)
+            if fixture is None:
+                raise UnknownNameError.of("fixture", name, sorted(given))
+            given[name] = _made(inspect.unwrap(fixture), given, stack)
+        values[name] = given[name]
+    return own(**values)
+
+
+def _made(fixture: Function, given: dict[str, Any], stack: contextlib.ExitStack) -> Any:
+    made = _called(fixture, given, stack)
+    if not inspect.isgeneratorfunction(fixture):
+        return made
+
+    @contextlib.contextmanager
+    def lasting() -> Iterator[Any]:
+        yield from made
+
+    return stack.enter_context(lasting())
+
+
+def findings_of(
+    asking: Requests, case: Case, requests: Mapping[str, AnyRequestCase], over_limit: Pod
+) -> Sequence[Finding]:
+    """The findings of a case; for a container outside its cgroup, the finding that ended the case.
+
+    over_limit: the pod whose program exceeds its limit, for the claim about OOM events.
+    """
+    try:
+        return OF_TESTS.get(case.claim.id, _of_data)(asking, case, requests, over_limit)
+    except NonconformanceError as error:
+        finding = error.data["finding"]
+        assert isinstance(finding, Finding)  # noqa: S101 - as `Requests._remove` raises it
+        return [finding]
+
+
+def _of_data(asking: Requests, case: Case, requests: Mapping[str, AnyRequestCase], _: Pod) -> Sequence[Finding]:
+    if case.kind is CaseKind.REQUEST:
+        return asking.judge(requests[case.asks.request])
+
+    def cri_request(name: str) -> RequestCase:
+        found = requests.get(name)
+        if not isinstance(found, RequestCase):
+            raise UnknownNameError.of("request in CRI's words", name, sorted(requests), where=case.claim.id)
+        return found
+
+    kind: type[Life | Conversation] = Life if case.asks.verb in verbs_of(Life) else Conversation
+    return perform(kind(asking), case.asks, cri_request)
+
+
+def _stats(asking: Requests, _: Case, requests: Mapping[str, AnyRequestCase], __: Pod) -> Sequence[Finding]:
+    return asking.judge_stats(requests["bundle-reservation-and-limit"])
+
+
+def _oom_event(asking: Requests, _: Case, requests: Mapping[str, AnyRequestCase], over_limit: Pod) -> Sequence[Finding]:
+    request = requests["bundle-no-swap"]
+    assert isinstance(request, OciRequestCase)  # noqa: S101 - fixtures/oci.toml has it
+    return asking.judge_oom_event(request, over_limit.containers[0])
+
+
+OF_TESTS: Mapping[str, Callable[[Requests, Case, Mapping[str, AnyRequestCase], Pod], Sequence[Finding]]] = {
+    "oci/stats-agree": _stats,
+    "oci/oom-event": _oom_event,
+}
+"""The claims whose test in the suites consists of one call."""
 
 
 @dataclass(frozen=True)

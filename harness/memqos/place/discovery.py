@@ -23,7 +23,7 @@ from memqos.runtime.docker import DockerRuntime
 from memqos.runtime.docker_wire import cgroup_driver_of
 from memqos.runtime.oci import OciRuntime
 from memqos.runtime.oci_commands import ROOTS
-from memqos.runtime.oci_learning import learn, need_driver
+from memqos.runtime.oci_features import learn, need_driver
 from memqos.target.attended import attended
 from memqos.target.base import Target, checked, version_in
 

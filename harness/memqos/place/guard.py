@@ -6,8 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
-from memqos.agent.process import AgentProcess, LostError
-from memqos.agent.program import program
+from memqos.agent.program import AgentProcess, LostError, program
 from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError, MachineryError, TargetError

@@ -42,7 +42,7 @@ from memqos.runtime.base import (
 from memqos.runtime.calls import RecordedCalls
 from memqos.runtime.delegation import Delegation
 from memqos.runtime.oci_commands import GONE, BundleFolders, SeenContainer, command_refusal
-from memqos.runtime.oci_learning import UNASKED, learn, need_driver, need_hierarchy
+from memqos.runtime.oci_features import UNASKED, learn, need_driver, need_hierarchy
 from memqos.target.base import CommandResult, Target
 
 __all__ = ["OciRuntime"]

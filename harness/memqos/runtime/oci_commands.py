@@ -18,7 +18,7 @@ from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.node import CgroupDriver
 from memqos.runtime.base import Capability, ContainerState, ContainerStatus, RuntimeVersion
 from memqos.runtime.delegation import Delegation
-from memqos.runtime.oci_learning import UNASKED, Learned
+from memqos.runtime.oci_features import UNASKED, Learned
 from memqos.target.base import CommandResult
 
 __all__ = [

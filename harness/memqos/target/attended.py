@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from memqos.agent.process import AgentProcess, AgentReply, LostError
-from memqos.agent.program import program
+from memqos.agent.program import AgentProcess, AgentReply, LostError, program
 from memqos.clock import Deadline
 from memqos.errors import DeadlineError, TargetError
 from memqos.target.base import CommandResult, Target

@@ -21,9 +21,8 @@ from memqos.exploration.configurations import (
     releases,
     throttling_factors,
 )
-from memqos.exploration.configured_kubelet import ConfiguredKubelet
+from memqos.exploration.documents import ConfiguredKubelet, pod_of
 from memqos.exploration.manifests import ANY_POD, RUNNABLE, PodShape, manifests, pods, pods_together
-from memqos.exploration.pods import pod_of
 from memqos.exploration.requests import cri_requests, lifecycles, requests
 
 __all__ = [

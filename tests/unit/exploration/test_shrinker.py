@@ -4,9 +4,8 @@ import copy
 
 import pytest
 
-from memqos.exploration.configured_kubelet import HEAD
+from memqos.exploration.documents import HEAD, containers_in, pod_of
 from memqos.exploration.examples import Example, example_of
-from memqos.exploration.pods import containers_in, pod_of
 from memqos.exploration.shrinker import Shrinker, changes, measure
 
 MIB = 1 << 20

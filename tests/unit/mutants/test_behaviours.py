@@ -7,8 +7,7 @@ import inspect
 import pytest
 
 from memqos.errors import UnknownNameError
-from memqos.mutants.behaviours import behaviour_findings, suite_test_of
-from memqos.mutants.rigs import Catalogue
+from memqos.mutants.rigs import Catalogue, behaviour_findings, suite_test_of
 from memqos.mutants.table import load_mutants
 from memqos.node.fake import fake_node
 

@@ -9,9 +9,18 @@ from collections.abc import Iterator
 from memqos.errors import MachineryError
 from memqos.mutants.fakes import imitated_traits
 from memqos.mutants.rigs import Catalogue
-from memqos.mutants.score import document, line, score, score_lines
 from memqos.mutants.table import Level, load_mutants
-from memqos.mutants.trial import Deviation, Fate, NothingObservedError, try_mutants, try_mutants_on_rigs
+from memqos.mutants.trial import (
+    Deviation,
+    Fate,
+    NothingObservedError,
+    outcome_line,
+    score_document,
+    score,
+    score_lines,
+    try_mutants,
+    try_mutants_on_rigs,
+)
 from tests.documents import misfits
 
 CATALOGUE = Catalogue()
@@ -101,7 +110,7 @@ def test_another_file_or_level_is_not_right() -> None:
     )
     outcomes = {one.mutant.name: one for one in try_mutants(rig, PICKED[:2])}
     assert not any(one.is_right for one in outcomes.values())
-    assert line(outcomes["protects-all"]).partition(" (")[0].split(": ", 1)[1] == (
+    assert outcome_line(outcomes["protects-all"]).partition(" (")[0].split(": ", 1)[1] == (
         "memory.low of the pod; expected memory.low of the container"
     )
 
@@ -152,6 +161,6 @@ def test_the_score_and_the_document() -> None:
     assert told[-1] == (
         "score: 2 of 3 mutants killed (66 %), 2 with the right file and cgroup; 1 equivalent, 0 not tried; 1.5 min"
     )
-    written = document(outcomes, system="scripted", complete=True, seconds=90)
+    written = score_document(outcomes, system="scripted", complete=True, seconds=90)
     assert misfits(written, "mutants") == []
     assert sum(one["killed"] for one in written["chapters"].values()) == 2

@@ -12,8 +12,8 @@ import yaml
 from memqos.engine.answer.finding import Verdict
 from memqos.known import EVIDENCE
 from memqos.report.bundle import Bundle
+from memqos.report.ci_results import VERSIONS, tap_text
 from memqos.report.outcome import Outcome
-from memqos.report.tap import VERSIONS, tap_text
 from tests.unit.report.sample import BUNDLE, finding, result
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report" / "results.tap"

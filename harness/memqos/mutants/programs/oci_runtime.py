@@ -2,7 +2,7 @@
 """A wrong OCI runtime: applies a fault from a document and calls the real runtime, NAME.dist in the same folder.
 
 It runs in machines as a single file with the standard library alone, so its two subjects, faults and command line, stay
-in one module of over 500 lines. memqos.mutants.in_memory applies the same faults to the fake runtime.
+in one module of over 500 lines. memqos.mutants.fakes applies the same faults to the fake runtime.
 docs/reference/mutants.md describes the fields of a fault.
 
 ALWAYS is the fault of a copy with a fixed fault. Otherwise FOLDER/pods/NAME has the fault for containers in the pod
@@ -228,7 +228,7 @@ def _has(document: Document, field: str) -> bool:
     return any(section.get(key) is not None for section, key in places(document, field))
 
 
-# ---- faults in cgroups; in_memory has the same methods
+# ---- faults in cgroups; memqos.mutants.fakes has the same methods
 
 
 class Folder:
