@@ -193,9 +193,8 @@ class _Trial:
             self._say(f"not complete: {len(self._mutants) - len(self._outcomes)} mutants were not reached")
         if self._json_file is None:
             return
-        text = json.dumps(
-            score_document(self._outcomes, system=system, complete=complete, seconds=seconds), indent=1, ensure_ascii=False
-        )
+        score = score_document(self._outcomes, system=system, complete=complete, seconds=seconds)
+        text = json.dumps(score, indent=1, ensure_ascii=False)
         if self._json_file == "-":
             say(text)
             return
