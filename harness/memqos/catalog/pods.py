@@ -8,7 +8,7 @@ import os
 import stat
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
@@ -91,15 +91,14 @@ _AS_WRITTEN = Replicas()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifests:
-    """The content of files: the pods; the number of skipped objects that make no pods, by kind; workloads without pods.
+    """The content of files: the pods, and the workloads without pods.
 
-    The kind "" is for documents in folders that are not objects. beside: the objects for admission; pods that the API
-    server has not stored yet have them in their `submission`. others: skipped objects with their effect. skipped: files
-    in folders with a manifest's suffix that are not readable files, each with the reason, such as a dangling link.
+    beside: the objects for admission; pods that the API server has not stored yet have them in their `submission`.
+    others: the skipped kinds of objects that make no pods, with their effect. skipped: files in folders with a
+    manifest's suffix that are not readable files, each with the reason, such as a dangling link.
     """
 
     pods: tuple[Pod, ...]
-    passed_over: Mapping[str, int]
     idle: tuple[Identity, ...]
     beside: ClusterObjects = NO_OBJECTS
     others: tuple[OtherKind, ...] = field(default=())
@@ -202,13 +201,9 @@ def load_manifests(
         )
     _check_named(replicas, found)
     idle = tuple(one.identity for one in found if not one.pods)
-    counts: Counter[str] = Counter()
-    for (kind, _), count in passed_over.items():
-        counts[kind] += count
     cluster = gathered(objects, recommendations=recommendations) if objects else beside
     return Manifests(
         pods=_submitted(distinct(found), cluster),
-        passed_over=counts,
         idle=idle,
         beside=cluster,
         others=tuple(other_kinds(passed_over)),

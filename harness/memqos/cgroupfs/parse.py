@@ -33,7 +33,6 @@ __all__ = [
     "parse_listed",
     "present",
     "pressure",
-    "words",
 ]
 
 _U64_MAX = 2**64 - 1
@@ -119,11 +118,6 @@ def pressure(text: str, *, path: str) -> Pressure:
     if set(found) != {"some", "full"}:
         _refuse("not the PSI lines 'some' and 'full'", path, len(found) + 1, text)
     return Pressure(some=found["some"], full=found["full"])
-
-
-def words(text: str, *, path: str) -> tuple[str, ...]:
-    """A file of words on one line (cgroup.controllers, cgroup.subtree_control); empty is no words."""
-    return tuple(_only_line(text, path).split()) if text.strip() else ()
 
 
 def _lines(text: str, path: str) -> Iterator[tuple[int, str]]:

@@ -25,7 +25,7 @@ from memqos.catalog.kubelets import KubeletCase, load_kubelets
 from memqos.catalog.pods import load_pod_catalog, load_stored_pods
 from memqos.catalog.requests import AnyRequestCase, OciRequestCase, RequestCase, load_all_requests
 from memqos.claims import Asks, Claim, load
-from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.finding import Finding
 from memqos.engine.plan import Level as PlanLevel
 from memqos.engine.translate.versions import Runtimes
 from memqos.errors import NonconformanceError, UnknownNameError
@@ -321,8 +321,3 @@ _LEVELS_OF: Mapping[str, frozenset[PlanLevel]] = {
 def unmarked(finding: Finding, _claim: str) -> Finding:
     """The finding unchanged: the lists have no entries about fakes."""
     return finding
-
-
-def deviates(findings: Sequence[Finding]) -> bool:
-    """Whether one of these deviates."""
-    return any(one.verdict is Verdict.DEVIATES for one in findings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -20,7 +20,6 @@ __all__ = [
     "Started",
     "StepLine",
     "parse_report",
-    "progress",
 ]
 
 STEP = '"step'
@@ -187,13 +186,6 @@ def _docker_line(line: str, source: str, number: int) -> str:
         return str(said["log"]) if said["stream"] == "stdout" else ""
     except (ValueError, KeyError):
         _refuse("it is not a line of a container's log", source, number, line)
-
-
-def progress(lines: Iterable[ReportLine], command: int) -> int:
-    """How many bytes this command (counted from 1) had done in its last report; 0 without one."""
-    return max(
-        (line.bytes for line in lines if isinstance(line, StepLine | Done) and line.command == command), default=0
-    )
 
 
 def _parse_line(line: str, source: str, number: int) -> ReportLine:

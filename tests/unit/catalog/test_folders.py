@@ -58,7 +58,7 @@ def test_skipped_files_of_a_folder(folder):
     )
     found = load_manifests([place])
     assert [one.name for one in found.pods] == ["a"]
-    assert found.passed_over == {"Service": 1, "": 1}
+    assert {one.kind: one.count for one in found.others} == {"Service": 1, "": 1}
 
 
 def test_the_same_files_when_they_are_named(folder):

@@ -43,12 +43,6 @@ def test_a_number(text: str, value: int) -> None:
     assert parse.number(text, path="p") == value
 
 
-def test_words() -> None:
-    assert parse.words("cpuset cpu memory\n", path="p") == ("cpuset", "cpu", "memory")
-    assert parse.words("", path="p") == ()
-    assert parse.words("\n", path="p") == ()
-
-
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -144,7 +138,6 @@ PARSERS: list[Callable[..., object]] = [
     parse.counters,
     parse.numa_stat,
     parse.pressure,
-    parse.words,
 ]
 
 

@@ -17,7 +17,6 @@ from memqos.workload.report import (
     Started,
     StepLine,
     parse_report,
-    progress,
 )
 
 START = '{"event":"start","ms":0.009,"pid":19346,"page_size":4096,"lock_errno":0}\n'
@@ -50,13 +49,6 @@ def test_every_kind_of_line() -> None:
         StepLine(ms=6.0, command=5, verb="hold"),
         ExitLine(ms=7.0, command=6, code=3),
     )
-
-
-def test_progress_is_the_highest_report_of_a_command() -> None:
-    lines = parse_report(START + STEP + DONE, source="log")
-    assert progress(lines, 1) == 3145728
-    assert progress(lines[:2], 1) == 1048576
-    assert progress(lines, 2) == 0
 
 
 @pytest.mark.parametrize(
