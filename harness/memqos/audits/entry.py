@@ -68,13 +68,11 @@ def audit(
     ManifestError with file, line and field for wrong content.
     """
     tree = _tree(recording, overrides, flags, configured=kubelet_config is not None)
-    settings = None
-    if kubelet_config is not None or (tree.settings is None and (overrides or flags)):
-        settings = _settings(kubelet_config, overrides, flags)
+    configures = kubelet_config is not None or (tree.settings is None and (overrides or flags))
     given = Given(
         runtimes=_runtimes(runtime, tree),
         pods=None if pods is None else _pods(pods),
-        settings=settings,
+        settings=_settings(kubelet_config, overrides, flags) if configures else None,
         config=_names(kubelet_config) or ("kubelet_config" if kubelet_config is not None else ""),
         node=load_facts(node) if isinstance(node, str | Path) else node,
         release=kubernetes,

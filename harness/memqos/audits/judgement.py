@@ -177,24 +177,12 @@ def judged(question: Question) -> Audit:
     )
     unsure = _unsure(question, len(strangers), plan.unmodelled, sorted_pods.uncounted(missing))
     findings = by_status(population.judge(unsure=unsure), plan, present)
-    findings = of_the_past(
-        tuple(_without_rules(_unmade_unseen(findings, population.reading), plan)),
-        plan,
-        [pod for pod in present if plan.has(pod.uid)],
-        question.kubelet,
-        was=question.was,
-        known=question.known,
-        version=question.version or str(question.kubelet.release),
-    )
+    findings = _explained(_without_rules(_unmade_unseen(findings, population.reading), plan), question, plan, present)
     return Audit(
         question=question,
         plan=replace(plan, remarks=tuple(_remarks(question, plan))),
         findings=(
-            *with_writers(
-                still(_unless_unknown(findings, question.unknown), question.tree, plan, present, question.kubelet),
-                question.tree,
-                (*present, *absent),
-            ),
+            *with_writers(findings, question.tree, (*present, *absent)),
             *_admission(plan, {pod.uid for pod in present}, unsure=_zones_unknown(question, len(strangers))),
             *(
                 _missing_pod(pod, why_missing(pod, several=pod.name in found.ambiguous))
@@ -208,6 +196,22 @@ def judged(question: Question) -> Audit:
         present=tuple(present),
         describe=described,
     )
+
+
+def _explained(
+    findings: Iterable[Finding], question: Question, plan: Plan, present: Sequence[Pod]
+) -> Iterator[Finding]:
+    """The findings, with the deviations that the node's past, its unknown configuration or motion explains."""
+    found = of_the_past(
+        tuple(findings),
+        plan,
+        [pod for pod in present if plan.has(pod.uid)],
+        question.kubelet,
+        was=question.was,
+        known=question.known,
+        version=question.version or str(question.kubelet.release),
+    )
+    return still(_unless_unknown(found, question.unknown), question.tree, plan, present, question.kubelet)
 
 
 def _allocated(pod: Pod, question: Question) -> Pod:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from memqos.audits.answer import Audit
-from memqos.audits.node_state import NodeState, Threshold, Worth, least_free, node_state
+from memqos.audits.node_state import InForce, NodeState, Threshold, Worth, least_free, node_state
 from memqos.engine.answer.explain import one_line, size
 from memqos.model.knob import MAX, Bytes, Max
 
@@ -135,15 +135,8 @@ def described(audit: Audit) -> dict[str, Any]:
 
 def state_document(audit: Audit, state: NodeState) -> dict[str, Any]:
     """The state as JSON; amounts in bytes, null for no limit and for unread values."""
-    force = state.in_force
     return {
-        "memory_qos": {
-            "on": force.on,
-            "force": force.force.value,
-            "why": force.why,
-            "policy": force.policy,
-            "factor": force.factor,
-        },
+        "memory_qos": _force_document(state.in_force),
         "recursive": state.recursive,
         "protection": [_worth_document(one) for one in state.worth],
         "containers": [
@@ -184,6 +177,16 @@ def state_document(audit: Audit, state: NodeState) -> dict[str, Any]:
         ],
         "killers": list(state.killers),
         "collected_at": audit.question.tree.collected_at,
+    }
+
+
+def _force_document(force: InForce) -> dict[str, Any]:
+    return {
+        "on": force.on,
+        "force": force.force.value,
+        "why": force.why,
+        "policy": force.policy,
+        "factor": force.factor,
     }
 
 

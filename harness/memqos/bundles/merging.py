@@ -10,7 +10,7 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -200,18 +200,7 @@ def _bundle(
     told: Mapping[tuple[str, ...], Sequence[tuple[str, TestResult]]],
     machines: tuple[Mapping[str, Any], ...],
 ) -> Bundle:
-    results: list[TestResult] = []
-    doubles: list[str] = []
-    contradictions: list[str] = []
-    for each in told.values():
-        first = each[0][1]
-        whose = ", ".join(f"{name}: {result.outcome.value}" for name, result in each)
-        if len(each) == 1 or all(_agree(first, other) for _, other in each[1:]):
-            results.append(first)
-            doubles += [f"{first.id} ({whose})"] if len(each) > 1 else []
-        else:
-            results += [result for _, result in each]
-            contradictions.append(f"{first.id} ({whose})")
+    results, doubles, contradictions = _united(told.values())
     bundles = [part.bundle for part in parts]
     misfits = list(misfit_shards([(name, one.shard) for name, one in zip(names, bundles, strict=True)]))
     contradictions += misfits
@@ -249,6 +238,25 @@ def _bundle(
             contradictions=tuple(contradictions),
         ),
     )
+
+
+def _united(
+    told: Iterable[Sequence[tuple[str, TestResult]]],
+) -> tuple[list[TestResult], list[str], list[str]]:
+    """The results, one of each case whose parts agree; the cases of several parts that do, and those that do not."""
+    results: list[TestResult] = []
+    doubles: list[str] = []
+    contradictions: list[str] = []
+    for each in told:
+        first = each[0][1]
+        whose = ", ".join(f"{name}: {result.outcome.value}" for name, result in each)
+        if len(each) == 1 or all(_agree(first, other) for _, other in each[1:]):
+            results.append(first)
+            doubles += [f"{first.id} ({whose})"] if len(each) > 1 else []
+        else:
+            results += [result for _, result in each]
+            contradictions.append(f"{first.id} ({whose})")
+    return results, doubles, contradictions
 
 
 def _agree(first: TestResult, other: TestResult) -> bool:

@@ -175,23 +175,14 @@ def load_manifests(
     found: list[Manifest] = []
     objects: list[ClusterObject] = []
     passed_over: Counter[tuple[str, str]] = Counter()
-    refused: list[ManifestError] = []
     skipped: list[str] = []
-    for path, strict in _files(paths, skipped, recursive=recursive):
-        try:
-            for one in _read(path, replicas, strict=strict, namespace=namespace):
-                if isinstance(one, PassedOver):
-                    passed_over[one.kind, one.version] += 1
-                elif isinstance(one, ClusterObject):
-                    objects.append(one)
-                else:
-                    found.append(one)
-        except ManifestError as error:
-            if strict:
-                raise
-            refused.append(error)
-    if refused:
-        raise _of_all(refused)
+    for one in _read_all(_files(paths, skipped, recursive=recursive), replicas, namespace=namespace):
+        if isinstance(one, PassedOver):
+            passed_over[one.kind, one.version] += 1
+        elif isinstance(one, ClusterObject):
+            objects.append(one)
+        else:
+            found.append(one)
     if not found:
         named = {kind for kind, _ in passed_over} | {one.identity.kind for one in objects}
         kinds = ", ".join(sorted(filter(None, named))[:_MOST_NAMED])
@@ -277,6 +268,22 @@ def _no_file(path: Path) -> str:
         why = (error.strerror or str(error)).lower()
         return f"a dangling link: {why}" if path.is_symlink() else why
     return "" if stat.S_ISREG(mode) else "a pipe" if stat.S_ISFIFO(mode) else "not a regular file"
+
+
+def _read_all(
+    files: Iterable[tuple[str | Path, bool]], replicas: Replicas, *, namespace: str
+) -> Iterator[Manifest | ClusterObject | PassedOver]:
+    """The objects of all files, each with whether it is strict; then one ManifestError for the refused ones of folders."""
+    refused: list[ManifestError] = []
+    for path, strict in files:
+        try:
+            yield from _read(path, replicas, strict=strict, namespace=namespace)
+        except ManifestError as error:
+            if strict:
+                raise
+            refused.append(error)
+    if refused:
+        raise _of_all(refused)
 
 
 def _read(

@@ -1275,15 +1275,7 @@ def collected(options: argparse.Namespace) -> Dict[str, Any]:
     else:
         document["config_unread"] = node.notes.get("kubelet", "no process of a kubelet was seen")
     if not options.no_api:
-        document.update(
-            of_the_api(node, urls_of(options, kubelet), token_of(node, options), options.ca_file, options.timeout)
-        )
-        address, name = server_of(options)
-        if address and name:
-            said_of_pods = of_the_api_server(
-                node, address, name, token_of(node, options), ca_of(options), seconds=options.timeout
-            )
-            document.update({what: one for what, one in said_of_pods.items() if what not in document})
+        add_api_answers(document, node, kubelet, options)
     document["machine"] = machine_of(node, tree)
     document["daemons"] = daemons_of(node, names, {path.rpartition("/")[2] for path in ours})
     if ours and options.pause >= 0:
@@ -1301,6 +1293,18 @@ def collected(options: argparse.Namespace) -> Dict[str, Any]:
     document["cgroups"] = cgroups
     document["took_seconds"] = round(time.monotonic() - started, 3)
     return document
+
+
+def add_api_answers(
+    document: Dict[str, Any], node: Node, kubelet: Optional[Kubelet], options: argparse.Namespace
+) -> None:
+    """Add what the kubelet's API reports, and what only the API server does."""
+    token = token_of(node, options)
+    document.update(of_the_api(node, urls_of(options, kubelet), token, options.ca_file, options.timeout))
+    address, name = server_of(options)
+    if address and name:
+        pods = of_the_api_server(node, address, name, token, ca_of(options), seconds=options.timeout)
+        document.update({what: one for what, one in pods.items() if what not in document})
 
 
 def still_running(

@@ -36,12 +36,7 @@ __all__ = ["expect"]
 
 
 def expect(
-    pods: Iterable[Pod],
-    kubelet: Kubelet,
-    *,
-    reasons: bool = True,
-    table: ZoneTable | None = None,
-    fit: bool = False,
+    pods: Iterable[Pod], kubelet: Kubelet, *, reasons: bool = True, table: ZoneTable | None = None, fit: bool = False
 ) -> Plan:
     """The expected tree of this kubelet's node with these pods, all admitted ones running.
 

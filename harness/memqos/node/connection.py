@@ -54,14 +54,8 @@ def node_on(
         assert isinstance(sampler, GuestSampler)  # noqa: S101 - of the machines that have ordinary users
         sampler = dataclasses.replace(sampler, hierarchy=user.hierarchy)
         tree = CgroupTree(user.target, user.hierarchy)
-    site = Site(
-        runtime=runtime,
-        tree=tree,
-        layout=runtimes.layout(driver),
-        parallel=parallel,
-        patience=patience,
-        kubelet=kubelet,
-    )
+    layout = runtimes.layout(driver)
+    site = Site(runtime=runtime, tree=tree, layout=layout, parallel=parallel, patience=patience, kubelet=kubelet)
     return NodeUnderTest(
         target=target,
         runtime=runtime,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -152,21 +153,23 @@ def making_of(
     # A brought program may be another runc, or only its file tells what it is: then it replaces nothing.
     is_sealed = choice.accelerator is Accelerator.TCG and not choices.fingerprint
 
-    def prepare(machine: Machine) -> None:
-        machine.note({"image": image.name})
-        machine.contents.versions = dict(image.versions)
-        verify_guest(machine.target, declared(topology, choices.options), deadline=Deadline.after(VERIFY_SECONDS))
-        install(machine, choices)
-        if is_sealed:
-            machine.note({"runc": seal_runc(machine.target)})
-
     return Making(
         ingredients=ingredients,
         image=image,
         contents={"brought": choices.fingerprint, "sealed": SEALED if is_sealed else ""},
-        prepare=prepare,
+        prepare=functools.partial(_prepare, image=image, topology=topology, choices=choices, is_sealed=is_sealed),
         boot_seconds=BOOT_SECONDS,
     )
+
+
+def _prepare(machine: Machine, *, image: Image, topology: Topology, choices: Choices, is_sealed: bool) -> None:
+    """Check the started guest, and install what the user brings; is_sealed: also runc in a sealed copy."""
+    machine.note({"image": image.name})
+    machine.contents.versions = dict(image.versions)
+    verify_guest(machine.target, declared(topology, choices.options), deadline=Deadline.after(VERIFY_SECONDS))
+    install(machine, choices)
+    if is_sealed:
+        machine.note({"runc": seal_runc(machine.target)})
 
 
 def declared(topology: Topology, options: BootOptions) -> Declared:

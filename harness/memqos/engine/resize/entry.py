@@ -85,20 +85,23 @@ def resize_pods(
     fresh = expect([taken[pod.uid] for pod in pods if pod.uid in taken], kubelet)
     above = fresh if standing is None else replace(succession(standing, fresh), pods=fresh.pods)
     after = _carried_out(before, above, found)
-    told = []
-    for resize in found:
-        if resize.outcome is ResizeOutcome.IN_PROGRESS:
-            new = taken[resize.uid]
-            ended = {
-                one.name
-                for one in new.all_containers
-                if (activity := idle[resize.uid].get(one.name, Activity.RUNNING)) is not Activity.RUNNING
-                and not comes_back(activity, one, new)
-            }
-            told.append(replace(resize, left=left_behind(resize, new, after, fresh, ended=ended)))
-        else:
-            told.append(resize)
-    return ResizePlan(resizes=tuple(told), before=before, after=after)
+    resizes = tuple(
+        replace(one, left=left_behind(one, new, after, fresh, ended=_ended(new, idle[one.uid])))
+        if one.outcome is ResizeOutcome.IN_PROGRESS and (new := taken[one.uid])
+        else one
+        for one in found
+    )
+    return ResizePlan(resizes=resizes, before=before, after=after)
+
+
+def _ended(pod: Pod, activities: Mapping[str, Activity]) -> set[str]:
+    """The containers that do not run and are not restarted."""
+    states = {one.name: activities.get(one.name, Activity.RUNNING) for one in pod.all_containers}
+    return {
+        one.name
+        for one in pod.all_containers
+        if states[one.name] is not Activity.RUNNING and not comes_back(states[one.name], one, pod)
+    }
 
 
 def _activities(pod: Pod) -> dict[str, Activity]:

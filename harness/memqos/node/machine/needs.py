@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from typing import Literal
 
 from memqos.model.node import CgroupVersion, NodeFacts
 from memqos.model.topology import fallback
@@ -47,8 +48,21 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
     bare_scope: the runtime keeps containers below a systemd scope that has no protection. is_own: the machine is
     memqos's own and disposable; then the reason names a fitting option.
     """
-    node = facts.node
     lacks = {
+        **_of_machine(facts),
+        **_of_runtime(runtime),
+        "bare scope": not bare_scope and f"{runtime.name} puts no containers below a scope without protection",
+        "no bare scope": bare_scope and f"{runtime.name} puts containers below a scope without protection",
+        "own machine": _not_own(facts, is_own=is_own),
+    }
+    why = lacks[need] or ""
+    return f"{why}: try {_WOULD_DO[need]}" if why and is_own and need in _WOULD_DO else why
+
+
+def _of_machine(facts: TargetFacts) -> dict[str, str | Literal[False]]:
+    """By need of the machine, why it lacks it."""
+    node = facts.node
+    return {
         "swap": not (node.swap and node.swap_controller) and "the machine has no swap",
         "small swap": not 0 < node.swap <= SMALL_SWAP
         and f"the machine has {node.swap >> 20} MiB of swap; the claim needs between 1 and {SMALL_SWAP >> 20} MiB",
@@ -58,8 +72,6 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
         "noswap": _kernel(node.kernel) < NOSWAP_SINCE
         and f"tmpfs of kernel {node.kernel} has no mount option noswap (6.4 or later)",
         "memory_recursiveprot": not facts.hierarchy.is_recursive and "cgroups are mounted without memory_recursiveprot",
-        "bare scope": not bare_scope and f"{runtime.name} puts no containers below a scope without protection",
-        "no bare scope": bare_scope and f"{runtime.name} puts containers below a scope without protection",
         "psi": not facts.pressure and "the kernel has no PSI of cgroups",
         "zones": len(node.zones) < 2 and "the machine has one NUMA node",  # noqa: PLR2004
         "two zones": len(node.zones) != 2  # noqa: PLR2004
@@ -74,12 +86,19 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
         "no zswap": facts.zswap_is_on
         and "zswap is on: what it holds stays charged to the swapped-out cgroup, so swapping may make no room",
         "2 MiB pages": 2 << 20 not in node.hugepage_sizes and "the kernel has no huge pages of 2 MiB",
+        "cgroup v2": _mounts(CgroupVersion.V1, node),
+        "cgroup v1": _mounts(CgroupVersion.V2, node),
+    }
+
+
+def _of_runtime(runtime: Runtime) -> dict[str, str | Literal[False]]:
+    """By need of the runtime, why it lacks it."""
+    return {
         "unified": _unsaid(Capability.UNIFIED, runtime),
         "update": _unsaid(Capability.UPDATE, runtime),
         "update unified": _unsaid(Capability.UPDATE_UNIFIED, runtime),
         "cpuset.mems": _unsaid(Capability.CPUSET_MEMS, runtime),
         "OOM reason": _unsaid(Capability.OOM_REASON, runtime),
-        "own machine": _not_own(facts, is_own=is_own),
         "CRI": Capability.CRI not in runtime.capabilities and f"{runtime.name} is not used over CRI",
         "docker": _unsaid(Capability.HOST_CONFIG, runtime),
         "oci": Capability.BUNDLE not in runtime.capabilities and f"{runtime.name} accepts no bundles from memqos",
@@ -93,11 +112,7 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
         and f"{runtime.name} has no linux.memoryPolicy, by its features or its version",
         "no memory policy": Capability.MEMORY_POLICY in runtime.capabilities
         and f"{runtime.name} has linux.memoryPolicy",
-        "cgroup v2": _mounts(CgroupVersion.V1, node),
-        "cgroup v1": _mounts(CgroupVersion.V2, node),
     }
-    why = lacks[need] or ""
-    return f"{why}: try {_WOULD_DO[need]}" if why and is_own and need in _WOULD_DO else why
 
 
 def _not_own(facts: TargetFacts, *, is_own: bool) -> str:

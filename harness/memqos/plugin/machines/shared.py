@@ -50,11 +50,7 @@ def asked_ahead(
     config = module.config
     settings = config.stash[SETTINGS_KEY]
     station, telling = config.stash[LANE].station, Telling(config)
-    cases = {
-        str(item.callspec.params[_PARAMETER]): item
-        for item in observable_tests(module, station)
-        if _PARAMETER in getattr(item, "fixturenames", ())
-    }
+    cases = _cases_of_requests(module, station)
     kept = {name: Folder(config.stash[RESULTS] / "tests" / slug(case.nodeid)) for name, case in cases.items()}
     failed = module.stash.get(FAILED_BESIDE, None)
     begun = {failed.name} if failed else set()
@@ -88,6 +84,15 @@ def asked_ahead(
                 with station.log.to(Sink(kept[name])):
                     askers[0].stand(request(name))
         yield ahead.findings
+
+
+def _cases_of_requests(module: pytest.Module, station: Station) -> dict[str, pytest.Function]:
+    """The tests that have a request as their parameter, by its name."""
+    return {
+        str(item.callspec.params[_PARAMETER]): item
+        for item in observable_tests(module, station)
+        if _PARAMETER in getattr(item, "fixturenames", ())
+    }
 
 
 def observable_tests(module: pytest.Module, station: Station) -> Sequence[pytest.Function]:
