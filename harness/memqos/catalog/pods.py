@@ -273,7 +273,7 @@ def _no_file(path: Path) -> str:
 def _read_all(
     files: Iterable[tuple[str | Path, bool]], replicas: Replicas, *, namespace: str
 ) -> Iterator[Manifest | ClusterObject | PassedOver]:
-    """The objects of all files, each with whether it is strict; then one ManifestError for the refused ones of folders."""
+    """The objects of all files, each with whether it is strict; then one ManifestError for the refused of folders."""
     refused: list[ManifestError] = []
     for path, strict in files:
         try:

@@ -77,11 +77,7 @@ class FakeRuntime:
     """
 
     def __init__(
-        self,
-        cgroups: FakeCgroups,
-        *,
-        driver: CgroupDriver = CgroupDriver.SYSTEMD,
-        runtimes: Runtimes = TRIXIE,
+        self, cgroups: FakeCgroups, *, driver: CgroupDriver = CgroupDriver.SYSTEMD, runtimes: Runtimes = TRIXIE
     ) -> None:
         self._cgroups = cgroups
         self._runtimes = runtimes
@@ -131,11 +127,8 @@ class FakeRuntime:
         if sandbox.id not in self._sandboxes:
             raise _error("CreateContainer", f"there is no sandbox '{sandbox.id}'")
         cri, runc_or_crun = self._runtimes.cri, self._runtimes.oci.runtime
-        asked = _accepted(
-            "CreateContainer",
-            oci.oci_for_create(spec.resources, cri, hugetlb=self._runtimes.passes_huge_pages, oci=runc_or_crun),
-        )
-        return self._made(sandbox, spec, spec.resources, asked)
+        sent = oci.oci_for_create(spec.resources, cri, hugetlb=self._runtimes.passes_huge_pages, oci=runc_or_crun)
+        return self._made(sandbox, spec, spec.resources, _accepted("CreateContainer", sent))
 
     def _made(
         self, sandbox: SandboxHandle, spec: ContainerSpec, resources: ContainerResources, asked: OciResources
@@ -192,12 +185,9 @@ class FakeRuntime:
     def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:  # noqa: ARG002
         """Its status."""
         known = self._known(container, "ContainerStatus")
+        shown = dataclasses.replace(known.resources, oom_score_adj=0)
         return ContainerStatus(
-            state=known.state,
-            exit_code=known.exit_code,
-            reason=known.reason,
-            message="",
-            resources=dataclasses.replace(known.resources, oom_score_adj=0),
+            state=known.state, exit_code=known.exit_code, reason=known.reason, message="", resources=shown
         )
 
     @property

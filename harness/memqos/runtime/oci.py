@@ -191,11 +191,7 @@ def birth(stat: str) -> str | None:
 
 
 _PROBE = SandboxSpec(
-    name="probe",
-    namespace="memqos",
-    uid="probe",
-    cgroup_parent="/system.slice",
-    log_directory="/var/log/memqos-probe",
+    name="probe", namespace="memqos", uid="probe", cgroup_parent="/system.slice", log_directory="/var/log/memqos-probe"
 )
 
 
@@ -316,14 +312,9 @@ class OciRuntime:
         self, sandbox: SandboxHandle, spec: ContainerSpec, request: OciRequest, *, deadline: Deadline
     ) -> ContainerHandle:
         """The same with given linux.resources and annotations."""
-        asked = OciTranslation(resources=request.resources)
+        asked, policy = OciTranslation(resources=request.resources), request.memory_policy
         return self._made(
-            sandbox,
-            spec,
-            asked,
-            annotations=request.annotations,
-            memory_policy=request.memory_policy,
-            deadline=deadline,
+            sandbox, spec, asked, annotations=request.annotations, memory_policy=policy, deadline=deadline
         )
 
     def _made(
@@ -370,14 +361,14 @@ class OciRuntime:
 
     def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:
         """`start`."""
-        self._must("start", container, [*self._places.command, "start", container.id], deadline=deadline)
+        self._must("start", container.id, [*self._places.command, "start", container.id], deadline=deadline)
 
     def update(self, container: ContainerHandle, resources: ContainerResources, *, deadline: Deadline) -> None:
         """`update --resources -` with everything requested so far, as containerd does."""
         before = self._asked.get(container.id, OciResources())
         asked = self._read("update", translate.oci_for_update(before, resources, BUNDLES, hugetlb=self._has_hugetlb))
         argv = [*self._places.command, "update", "--resources", "-", container.id]
-        self._must("update", container, argv, deadline=deadline, document=asked.document())
+        self._must("update", container.id, argv, deadline=deadline, document=asked.document())
         self._asked[container.id] = asked
 
     def update_with(self, container: ContainerHandle, request: OciRequest, *, deadline: Deadline) -> None:
@@ -387,23 +378,23 @@ class OciRuntime:
         if request.told_by is ToldBy.FILE:
             self._target.write(file, json.dumps(document).encode(), deadline=deadline)
         argv = [*self._places.command, "update", *request.told(file), container.id]
-        self._must("update", container, argv, deadline=deadline, document=document)
+        self._must("update", container.id, argv, deadline=deadline, document=document)
         self._asked[container.id] = request.resources.over(self._asked.get(container.id, OciResources()))
 
     def stats_event(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:
         """`events --stats`."""
         argv = [*self._places.command, "events", "--stats", container.id]
-        return oci_commands.stats_of(self._must("events", container, argv, deadline=deadline).text)
+        return oci_commands.stats_of(self._must("events", container.id, argv, deadline=deadline).text)
 
     def follow(self, container: ContainerHandle, *, deadline: Deadline) -> None:
         """`events`, with its output in the bundle."""
         argv = oci_commands.following(self._places, sandbox=container.sandbox.id, container=container.id)
-        self._must("events", container, argv, deadline=deadline)
+        self._must("events", container.id, argv, deadline=deadline)
 
     def followed(self, container: ContainerHandle, *, deadline: Deadline) -> Sequence[str]:
         """The output of `events` so far; RuntimeCallError with its message if it failed."""
         argv = oci_commands.followed(self._places, sandbox=container.sandbox.id, container=container.id)
-        return oci_commands.event_types(self._must("events", container, argv, deadline=deadline).text)
+        return oci_commands.event_types(self._must("events", container.id, argv, deadline=deadline).text)
 
     def update_sandbox(
         self,
@@ -446,28 +437,25 @@ class OciRuntime:
         self, container: ContainerHandle, argv: tuple[str, ...], *, deadline: Deadline
     ) -> tuple[int, bytes, bytes]:
         """`exec`; the runtime's own error messages are in the standard error."""
-        result = self._run(
-            "exec", container.id, oci_commands.entering(self._places, container.id, argv), deadline=deadline
-        )
+        entering = oci_commands.entering(self._places, container.id, argv)
+        result = self._run("exec", container.id, entering, deadline=deadline)
         return result.status, result.stdout, result.stderr
 
     def stop(self, container: ContainerHandle, *, grace: int, deadline: Deadline) -> None:
         """`kill`: TERM, then KILL after `grace` seconds (0: KILL at once)."""
         argv = oci_commands.killing(self._places, sandbox=container.sandbox.id, container=container.id, grace=grace)
-        self._must("kill", container, argv, deadline=deadline)
+        self._must("kill", container.id, argv, deadline=deadline)
 
     def remove(self, container: ContainerHandle, *, deadline: Deadline) -> None:
         """`delete --force`, and removal of the bundle; a missing container is not an error."""
-        self._must("delete", container, self._deleting(container.sandbox, container.id), deadline=deadline)
+        self._must("delete", container.id, self._deleting(container.sandbox, container.id), deadline=deadline)
         self._asked.pop(container.id, None)
         self._first.forget(container.id)
 
     def remove_sandbox(self, sandbox: SandboxHandle, *, deadline: Deadline) -> None:
         """The same for every container left in it."""
         argv = oci_commands.deleting(self._places, sandbox=sandbox.id)
-        result = self._run("delete", sandbox.id, argv, deadline=deadline)
-        if result.status:
-            raise self._error("delete", result)
+        self._must("delete", sandbox.id, argv, deadline=deadline)
 
     def close(self) -> None:
         """Nothing stays open."""
@@ -488,15 +476,9 @@ class OciRuntime:
         return oci_commands.deleting(self._places, sandbox=sandbox.id, container=container_id)
 
     def _must(
-        self,
-        method: str,
-        container: ContainerHandle,
-        argv: Sequence[str],
-        *,
-        deadline: Deadline,
-        document: object = None,
+        self, method: str, about: str, argv: Sequence[str], *, deadline: Deadline, document: object = None
     ) -> CommandResult:
-        result = self._run(method, container.id, argv, deadline=deadline, document=document)
+        result = self._run(method, about, argv, deadline=deadline, document=document)
         if result.status:
             raise self._error(method, result)
         return result
