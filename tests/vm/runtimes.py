@@ -8,11 +8,15 @@ from pathlib import Path
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
+from memqos.engine.cgroup.layout import Layout
+from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.model.reading import Reading
-from memqos.runtime.base import ContainerHandle
+from memqos.runtime.base import ContainerHandle, ContainerSpec, Runtime, SandboxSpec
+from memqos.runtime.contract import RuntimeCase
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.target.base import checked
+from memqos.workload.command import Hold, arguments
 
 SOCKET = "/run/containerd/containerd.sock"
 IMAGE = "memqos.local/memload:1"
@@ -38,6 +42,29 @@ def read_below(tree: CgroupTree, root: CgroupPath, names: Iterable[str]) -> Read
     """These files of a cgroup and of all below it."""
     found = tree.target.run(["find", tree.hierarchy.folder(root), "-type", "d"], deadline=soon()).text.splitlines()
     return tree.read_cgroups(map(tree.hierarchy.cgroup_of, found), names, deadline=soon())
+
+
+def contract_parent(driver: CgroupDriver) -> CgroupPath:
+    """The pod's cgroup for `contract_case`."""
+    return CgroupPath.parse("/contract.slice" if driver is CgroupDriver.SYSTEMD else "/contract")
+
+
+def contract_case(runtime: Runtime, tree: CgroupTree, layout: Layout, parent: CgroupPath) -> RuntimeCase:
+    """The case of the runtime's contract below this cgroup of the tree."""
+    return RuntimeCase(
+        runtime=runtime,
+        sandbox=SandboxSpec(
+            name="contract",
+            namespace="default",
+            uid="1",
+            cgroup_parent=str(parent),
+            log_directory="/var/log/pods/contract",
+        ),
+        container=ContainerSpec(name="a", image=IMAGE, args=arguments([Hold()])),
+        read=lambda container, knob: str(
+            tree.read_text(layout.container(parent, container.id), knob, deadline=soon())
+        ).strip(),
+    )
 
 
 def cgroup_of(runtime: CriRuntime, tree: CgroupTree, container: ContainerHandle) -> CgroupPath:

@@ -24,7 +24,7 @@ from memqos.vm.options import AskedProgram, BootOptions
 from memqos.workload.command import Hold, arguments
 from tests.unit.node.asked import CATALOGUE
 from tests.vm.runs import WRONG_RUNTIME, set_fault
-from tests.vm.runtimes import IMAGE, remove, soon
+from tests.vm.runtimes import IMAGE, contract_case, contract_parent, remove, soon
 from tests.vm.test_place import Forgetful
 
 pytestmark = [pytest.mark.vm, pytest.mark.ports]
@@ -50,27 +50,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 )
 def test_docker_keeps_the_runtimes_contract(place: Place, program: str, driver: CgroupDriver) -> None:
     tree = CgroupTree.of(place.target, deadline=soon())
-    parent = CgroupPath.parse("/contract.slice" if driver is CgroupDriver.SYSTEMD else "/contract")
+    parent = contract_parent(driver)
     layout = Runtimes(cri=traits_of("docker", ""), oci=traits_of(program, "")).layout(driver)
 
     @contextlib.contextmanager
     def case() -> Iterator[RuntimeCase]:
         tree.make([parent], deadline=soon())
         with place.connect(f"docker+{program}", driver, record=lambda _: None, deadline=soon()) as runtime:
-            yield RuntimeCase(
-                runtime=runtime,
-                sandbox=SandboxSpec(
-                    name="contract",
-                    namespace="default",
-                    uid="1",
-                    cgroup_parent=str(parent),
-                    log_directory="/var/log/pods/contract",
-                ),
-                container=ContainerSpec(name="a", image=IMAGE, args=arguments([Hold()])),
-                read=lambda container, knob: str(
-                    tree.read_text(layout.container(parent, container.id), knob, deadline=soon())
-                ).strip(),
-            )
+            yield contract_case(runtime, tree, layout, parent)
         remove(tree, parent)
 
     check_runtime_contract(case)

@@ -19,7 +19,7 @@ from memqos.runtime.contract import RuntimeCase, check_runtime_contract
 from memqos.vm.host.progress import SILENT
 from memqos.vm.options import BootOptions
 from memqos.workload.command import Hold, arguments
-from tests.vm.runtimes import IMAGE, remove, soon
+from tests.vm.runtimes import IMAGE, contract_case, contract_parent, remove, soon
 
 pytestmark = [pytest.mark.vm, pytest.mark.ports]
 
@@ -44,7 +44,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 )
 def test_podman_keeps_the_runtimes_contract(place: Place, program: str, driver: CgroupDriver) -> None:
     tree = CgroupTree.of(place.target, deadline=soon())
-    parent = CgroupPath.parse("/contract.slice" if driver is CgroupDriver.SYSTEMD else "/contract")
+    parent = contract_parent(driver)
     layout = Runtimes(cri=traits_of("podman", ""), oci=traits_of(program, "")).layout(driver)
 
     @contextlib.contextmanager
@@ -53,20 +53,7 @@ def test_podman_keeps_the_runtimes_contract(place: Place, program: str, driver: 
         with place.connect(f"podman+{program}", driver, record=lambda _: None, deadline=soon()) as runtime:
             assert runtime.version(deadline=soon()).name == "podman"
             assert Capability.HOST_CONFIG not in runtime.capabilities
-            yield RuntimeCase(
-                runtime=runtime,
-                sandbox=SandboxSpec(
-                    name="contract",
-                    namespace="default",
-                    uid="1",
-                    cgroup_parent=str(parent),
-                    log_directory="/var/log/pods/contract",
-                ),
-                container=ContainerSpec(name="a", image=IMAGE, args=arguments([Hold()])),
-                read=lambda container, knob: str(
-                    tree.read_text(layout.container(parent, container.id), knob, deadline=soon())
-                ).strip(),
-            )
+            yield contract_case(runtime, tree, layout, parent)
         remove(tree, parent)
 
     check_runtime_contract(case)

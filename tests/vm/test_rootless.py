@@ -11,17 +11,14 @@ import pytest
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.engine.translate.versions import BUNDLES, Runtimes, traits_of
 from memqos.model.node import CgroupDriver
-from memqos.model.path import CgroupPath
 from memqos.place.base import Place
 from memqos.place.vm import opened_vm
-from memqos.runtime.base import ContainerSpec, SandboxSpec
 from memqos.runtime.contract import RuntimeCase, check_runtime_contract
 from memqos.runtime.delegation import Delegated
 from memqos.vm.host.progress import SILENT
 from memqos.vm.options import BootOptions
-from memqos.workload.command import Hold, arguments
 from tests.vm.runs import altering_runtime, bundle, memqos_run
-from tests.vm.runtimes import IMAGE, soon
+from tests.vm.runtimes import contract_case, contract_parent, soon
 
 pytestmark = [pytest.mark.vm, pytest.mark.ports]
 
@@ -54,7 +51,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     ],
 )
 def test_rootless_runtimes_keep_the_contract(place: Place, program: str, driver: CgroupDriver) -> None:
-    parent = CgroupPath.parse("/contract.slice" if driver is SYSTEMD else "/contract")
+    parent = contract_parent(driver)
     layout = Runtimes(cri=BUNDLES, oci=traits_of(program, "")).layout(driver)
 
     @contextlib.contextmanager
@@ -64,20 +61,7 @@ def test_rootless_runtimes_keep_the_contract(place: Place, program: str, driver:
             assert runtime.delegation is not None
             tree = CgroupTree(runtime.delegation.target, runtime.delegation.hierarchy)
             tree.make([parent], deadline=soon())
-            yield RuntimeCase(
-                runtime=runtime,
-                sandbox=SandboxSpec(
-                    name="contract",
-                    namespace="default",
-                    uid="1",
-                    cgroup_parent=str(parent),
-                    log_directory="/var/log/pods/contract",
-                ),
-                container=ContainerSpec(name="a", image=IMAGE, args=arguments([Hold()])),
-                read=lambda container, knob: str(
-                    tree.read_text(layout.container(parent, container.id), knob, deadline=soon())
-                ).strip(),
-            )
+            yield contract_case(runtime, tree, layout, parent)
 
     check_runtime_contract(case)
 

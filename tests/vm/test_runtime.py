@@ -19,7 +19,7 @@ from memqos.runtime.contract import RuntimeCase, check_runtime_contract
 from memqos.runtime.oci import OciRuntime
 from memqos.target.base import Target
 from memqos.workload.command import File, Hold, arguments
-from tests.vm.runtimes import IMAGE, MI, runtime_of, soon
+from tests.vm.runtimes import IMAGE, MI, contract_case, contract_parent, runtime_of, soon
 
 Opens = Callable[[str, CgroupDriver], AbstractContextManager[Runtime]]
 
@@ -49,7 +49,7 @@ def opens(request: pytest.FixtureRequest, target: Target) -> Opens:
     "name", ["runc", "crun", *(pytest.param(name, marks=pytest.mark.ports) for name in ("oci:runc", "oci:crun"))]
 )
 def test_every_runtime_keeps_the_contract(tree: CgroupTree, opens: Opens, name: str, driver: CgroupDriver) -> None:
-    parent = CgroupPath.parse("/contract.slice" if driver is CgroupDriver.SYSTEMD else "/contract")
+    parent = contract_parent(driver)
     daemon = BUNDLES if name.startswith("oci:") else traits_of("containerd", "")
     layout = Runtimes(cri=daemon, oci=traits_of(name.removeprefix("oci:"), "")).layout(driver)
 
@@ -57,20 +57,7 @@ def test_every_runtime_keeps_the_contract(tree: CgroupTree, opens: Opens, name: 
     def case() -> Iterator[RuntimeCase]:
         tree.make([parent], deadline=soon())
         with opens(name, driver) as runtime:
-            yield RuntimeCase(
-                runtime=runtime,
-                sandbox=SandboxSpec(
-                    name="contract",
-                    namespace="default",
-                    uid="1",
-                    cgroup_parent=str(parent),
-                    log_directory="/var/log/pods/contract",
-                ),
-                container=ContainerSpec(name="a", image=IMAGE, args=arguments([Hold()])),
-                read=lambda container, knob: str(
-                    tree.read_text(layout.container(parent, container.id), knob, deadline=soon())
-                ).strip(),
-            )
+            yield contract_case(runtime, tree, layout, parent)
 
     check_runtime_contract(case)
 
