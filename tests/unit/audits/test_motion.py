@@ -14,23 +14,11 @@ from memqos.audits.entry import audit
 from memqos.audits.live import WRITER, Course, looked_at, with_systemd
 from memqos.catalog.recorded_trees import tree_of
 from memqos.engine.answer.finding import Verdict
+from tests.clocks import HandClock
 from tests.recorded_nodes import recorded_node
 
 DOCUMENT = recorded_node("n1", pods=6, seed=2)
 SLICE = "/kubepods.slice/kubepods-burstable.slice"
-
-
-class Clock:
-    """A clock that only a sleep advances."""
-
-    def __init__(self) -> None:
-        self.at = 0.0
-
-    def now(self) -> float:
-        return self.at
-
-    def sleep(self, seconds: float) -> None:
-        self.at += seconds
 
 
 def judged(*changes: Callable[[dict[str, Any]], None]) -> Audit:
@@ -63,35 +51,35 @@ def looks(*audits: Audit) -> Callable[[], Audit]:
 
 
 def test_a_right_node_is_looked_at_once() -> None:
-    clock = Clock()
+    clock = HandClock()
     assert looked_at(looks(judged()), settle=5.0, clock=clock).exit_code == 0
     assert clock.at == 0.0
 
 
 def test_a_deviation_in_two_looks_stays_one() -> None:
-    found = looked_at(looks(judged(WRONG), judged(WRONG)), settle=5.0, clock=Clock())
+    found = looked_at(looks(judged(WRONG), judged(WRONG)), settle=5.0, clock=HandClock())
     [one] = found.of(Verdict.DEVIATES)
     assert one.evidence["looks"] == "two, 5 s apart"
 
 
 @pytest.mark.parametrize("second", [[], [written(container(), "memory.high", "8192")]])
 def test_a_deviation_in_one_look_is_in_motion(second: list[Any]) -> None:
-    found = looked_at(looks(judged(WRONG), judged(*second)), settle=5.0, clock=Clock())
+    found = looked_at(looks(judged(WRONG), judged(*second)), settle=5.0, clock=HandClock())
     assert not found.of(Verdict.DEVIATES)
     assert found.state.value == ("INSUFFICIENT_EVIDENCE" if second else "FULFILLED")
 
 
 def test_a_sum_above_pods_deviates_after_a_minute_only() -> None:
-    clock = Clock()
+    clock = HandClock()
     found = looked_at(looks(judged(WRONG_SUM), judged(WRONG_SUM), judged(WRONG_SUM)), settle=5.0, clock=clock)
     assert len(found.of(Verdict.DEVIATES)) == 1
     assert clock.at == 65.0
-    found = looked_at(looks(judged(WRONG_SUM), judged(WRONG_SUM), judged()), settle=5.0, clock=Clock())
+    found = looked_at(looks(judged(WRONG_SUM), judged(WRONG_SUM), judged()), settle=5.0, clock=HandClock())
     assert found.exit_code == 0
 
 
 def test_without_settling_there_is_no_wait_for_a_sum() -> None:
-    clock = Clock()
+    clock = HandClock()
     found = looked_at(looks(judged(WRONG_SUM), judged(WRONG_SUM)), settle=0.0, clock=clock)
     assert (clock.at, len(found.of(Verdict.DEVIATES))) == (0.0, 0)
     [one] = [one for one in found.of(Verdict.NOT_OBSERVABLE) if one.cgroup == SLICE]
@@ -163,7 +151,7 @@ def test_systemds_properties_show_how_a_value_was_written() -> None:
 
 
 def test_drift_is_reported_when_it_appears_and_disappears() -> None:
-    course = Course(Clock())
+    course = Course(HandClock())
     told = [[(one.kind, one.finding.observed) for one in course.step(judged(*given))] for given in (
         (), (WRONG,), (WRONG,), (written(container(), "memory.high", "8192"),), (),
     )]  # fmt: skip
@@ -171,7 +159,7 @@ def test_drift_is_reported_when_it_appears_and_disappears() -> None:
 
 
 def test_an_unobservable_value_is_neither_drift_nor_back() -> None:
-    course = Course(Clock())
+    course = Course(HandClock())
     list(course.step(judged(WRONG)))
     seen = judged(WRONG)
     blind = replace(

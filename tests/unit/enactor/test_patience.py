@@ -3,24 +3,12 @@ import pytest
 from memqos.clock import Deadline
 from memqos.enactor.base import Patience
 from memqos.errors import DeadlineError
-
-
-class Clock:
-    """Advances only while something sleeps."""
-
-    def __init__(self) -> None:
-        self.at = 0.0
-
-    def now(self) -> float:
-        return self.at
-
-    def sleep(self, seconds: float) -> None:
-        self.at += seconds
+from tests.clocks import HandClock
 
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return HandClock()
 
 
 @pytest.fixture
@@ -28,7 +16,7 @@ def patience(clock):
     return Patience(longest=180, clock=clock)
 
 
-def hang(patience: Patience, clock: Clock) -> float:
+def hang(patience: Patience, clock: HandClock) -> float:
     """An attempt that uses up its time; its duration."""
     deadline: Deadline = patience.deadline()
     clock.sleep(deadline.remaining)
@@ -36,7 +24,7 @@ def hang(patience: Patience, clock: Clock) -> float:
     return deadline.elapsed
 
 
-def come_up(patience: Patience, clock: Clock, *, seconds: float) -> None:
+def come_up(patience: Patience, clock: HandClock, *, seconds: float) -> None:
     deadline = patience.deadline()
     clock.sleep(seconds)
     patience.succeeded(deadline)

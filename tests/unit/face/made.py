@@ -14,19 +14,6 @@ from tests.unit.report.sample import finding, result
 REASON = Reason(rule="the limit is the sum of the containers'", revision="pod sums v1.22", source="kubelet")
 
 
-class HandClock:
-    """A clock set by the test."""
-
-    def __init__(self, at: float = 0.0) -> None:
-        self.at = at
-
-    def now(self) -> float:
-        return self.at
-
-    def sleep(self, seconds: float) -> None:
-        self.at += seconds
-
-
 class Remembering:
     """A screen that writes nothing."""
 

@@ -15,7 +15,7 @@ from memqos.face.run_face import Tone
 from memqos.face.tally import Tally
 from memqos.face.text import Output
 from memqos.report.outcome import Outcome
-from tests.unit.face.made import HandClock
+from tests.clocks import HandClock
 
 LONG = "a line that is longer than the terminal is wide, and so is wrapped at a word"
 

@@ -11,7 +11,8 @@ from memqos.face.services import GitHub, GitLab, NoService
 from memqos.face.tally import Tally
 from memqos.face.text import Output
 from memqos.report.outcome import Outcome
-from tests.unit.face.made import HandClock, in_memory
+from tests.clocks import HandClock
+from tests.unit.face.made import in_memory
 
 CASES = {"a/test_a.py::one": "a", "a/test_a.py::two": "a", "b/test_b.py::three": "b"}
 TIMES = dict.fromkeys(CASES, 60.0)

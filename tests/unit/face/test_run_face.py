@@ -8,7 +8,8 @@ from memqos.engine.answer.finding import Subject
 from memqos.face.run_face import Face, Tone
 from memqos.face.services import GitHub
 from memqos.report.outcome import Outcome
-from tests.unit.face.made import HandClock, Remembering, deviating
+from tests.clocks import HandClock
+from tests.unit.face.made import Remembering, deviating
 from tests.unit.report.sample import result
 
 THREE = [

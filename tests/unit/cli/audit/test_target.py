@@ -18,6 +18,7 @@ from memqos.cli.main import run
 from memqos.errors import EnvironmentNotAbleError
 from memqos.model.path import CgroupPath
 from memqos.place import collecting
+from tests.clocks import HandClock
 from tests.live_node import LiveNode, live_node
 
 Told = Callable[..., tuple[int, str, str]]
@@ -28,19 +29,6 @@ PODS = [
 ]
 
 
-class NoWaiting:
-    """A clock on which only sleep takes time."""
-
-    def __init__(self) -> None:
-        self.at = 0.0
-
-    def now(self) -> float:
-        return self.at
-
-    def sleep(self, seconds: float) -> None:
-        self.at += seconds
-
-
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveNode]:
     @contextlib.contextmanager
@@ -48,7 +36,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveNode]:
         yield live.target
 
     monkeypatch.setattr(collecting, "reached", reached)
-    monkeypatch.setattr(audit_order, "looked_at", functools.partial(looked_at, clock=NoWaiting()))
+    monkeypatch.setattr(audit_order, "looked_at", functools.partial(looked_at, clock=HandClock()))
     with live_node(tmp_path / "cri.sock") as live:
         yield live
 

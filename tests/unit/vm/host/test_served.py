@@ -5,26 +5,14 @@ import os
 import pytest
 
 from memqos.vm.qemu.pulse import ServedTime
+from tests.clocks import HandClock
 
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class Hand:
-    """A clock that is set by hand."""
-
-    def __init__(self):
-        self.at = 100.0
-
-    def now(self):
-        return self.at
-
-    def sleep(self, seconds):
-        self.at += seconds
-
-
 @pytest.fixture
 def clock():
-    return Hand()
+    return HandClock(100.0)
 
 
 @pytest.fixture
