@@ -22,8 +22,7 @@ sys.path.insert(0, str(TOP / "harness"))  # a build's environment has the build 
 
 from memqos.errors import MemqosError, MissingProgramError  # noqa: E402
 from memqos.vm.architecture import ARCHITECTURES, Architecture  # noqa: E402
-from memqos.vm.image.compiler import Compiler, compile_program, find_compiler  # noqa: E402
-from memqos.vm.image.prebuilt import MANIFEST, sources_digest  # noqa: E402
+from memqos.vm.image.programs import MANIFEST, Compiler, compile_program, find_compiler, sources_digest  # noqa: E402  # noqa: E402
 from memqos.vm.profile import Program, SourceFile  # noqa: E402
 
 try:

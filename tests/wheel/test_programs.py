@@ -9,8 +9,7 @@ import zipfile
 import pytest
 
 from memqos.vm.architecture import ARCHITECTURES, architecture_of_machine
-from memqos.vm.image.compiler import compile_program, find_compiler
-from memqos.vm.image.prebuilt import sources_digest
+from memqos.vm.image.programs import compile_program, find_compiler, sources_digest
 from tests.wheel.isolated import empty_environment, install, run
 from tools.programs import PLACE, build, programs
 
@@ -25,7 +24,7 @@ PT_INTERP = 3
 ASK = """
 from memqos.catalog.profiles import load_profile
 from memqos.vm.architecture import architecture_of_machine
-from memqos.vm.image.prebuilt import binary_of
+from memqos.vm.image.programs import binary_of
 import hashlib, sys
 profile = load_profile("trixie")
 for program in (*profile.programs, *profile.probes):

@@ -40,8 +40,7 @@ from memqos.vm.host.capacity import capacity, read_host
 from memqos.vm.host.packages import install_advice
 from memqos.vm.host.programs import find_program, find_qemu, need_namespaces, search_path
 from memqos.vm.host.progress import SILENT, Progress, step
-from memqos.vm.image.compiler import find_compiler
-from memqos.vm.image.prebuilt import prebuilt_architectures
+from memqos.vm.image.programs import find_compiler, prebuilt_architectures
 from memqos.vm.image.recipe import BUILD_BYTES
 from memqos.vm.options import BootOptions
 from memqos.vm.profile import Profile

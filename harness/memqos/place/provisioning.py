@@ -16,7 +16,7 @@ from memqos.runtime.docker import connect_docker
 from memqos.runtime.oci_commands import ROOTS
 from memqos.target.base import Target, checked
 from memqos.vm.architecture import Architecture, architecture_of_machine
-from memqos.vm.image.prebuilt import binary_of, need_programs
+from memqos.vm.image.programs import binary_of, need_programs
 from memqos.vm.image.recipe import container_image, container_image_name, root_of
 from memqos.vm.profile import Program
 

@@ -41,7 +41,7 @@ from memqos.vm.host.programs import Qemu, find_program, find_qemu, need_namespac
 from memqos.vm.host.progress import SILENT, Progress, step
 from memqos.vm.image import recipe
 from memqos.vm.image.foreign import DATABASE, initrd, kernel_in, merge_roots, modules_for
-from memqos.vm.image.prebuilt import binary_of, need_programs
+from memqos.vm.image.programs import binary_of, need_programs
 from memqos.vm.image.recipe import Mirror, container_image
 from memqos.vm.profile import Profile, Program
 from memqos.vm.qemu.accelerator import choose_accelerator

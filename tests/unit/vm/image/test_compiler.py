@@ -9,8 +9,7 @@ import pytest
 
 from memqos.errors import MachineryError, MissingProgramError
 from memqos.vm.architecture import ARCHITECTURES, architecture_of_machine
-from memqos.vm.image import compiler
-from memqos.vm.image.compiler import compile_program, find_compiler
+from memqos.vm.image.programs import compile_program, find_compiler
 from memqos.vm.image.recipe import container_image
 from memqos.vm.profile import Program, SourceFile
 from tests.unit.vm.image.test_container_image import unpack
@@ -31,8 +30,8 @@ def host(monkeypatch, tmp_path):
             (tmp_path / name).write_text(f"#!/bin/sh\necho {libc}\n")
             (tmp_path / name).chmod(0o755)
         monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-        monkeypatch.setattr(compiler, "find_program", lambda name: tmp_path / name)
-        monkeypatch.setattr(compiler, "search_path", lambda _: str(tmp_path))
+        monkeypatch.setattr(programs, "find_program", lambda name: tmp_path / name)
+        monkeypatch.setattr(programs, "search_path", lambda _: str(tmp_path))
 
     return having
 

@@ -8,8 +8,8 @@ import pytest
 
 from memqos.errors import EnvironmentNotAbleError, MissingProgramError
 from memqos.vm.architecture import AMD64, architecture_of_machine
-from memqos.vm.image import compiler, prebuilt
-from memqos.vm.image.prebuilt import binary_of, need_programs, prebuilt_architectures, sources_digest
+from memqos.vm.image import programs
+from memqos.vm.image.programs import binary_of, need_programs, prebuilt_architectures, sources_digest
 from memqos.vm.profile import Program, SourceFile
 
 ARM64 = architecture_of_machine("aarch64")
@@ -25,13 +25,13 @@ def installed(monkeypatch, tmp_path):
     (folder / "arm64" / "memload").write_bytes(BINARY)
     entry = {"sha256": hashlib.sha256(BINARY).hexdigest(), "sources": sources_digest(PROGRAM)}
     (folder / "programs.json").write_text(json.dumps({"schema": 1, "programs": {"arm64/memload": entry}}))
-    monkeypatch.setattr(prebuilt, "FOLDER", folder)
-    monkeypatch.setattr(compiler, "search_path", lambda _: str(tmp_path / "empty"))
+    monkeypatch.setattr(programs, "FOLDER", folder)
+    monkeypatch.setattr(programs, "search_path", lambda _: str(tmp_path / "empty"))
 
     def missing(name):
         raise MissingProgramError(f"the program '{name}' is not installed.")
 
-    monkeypatch.setattr(compiler, "find_program", missing)
+    monkeypatch.setattr(programs, "find_program", missing)
     return folder
 
 
@@ -67,9 +67,9 @@ def test_a_damaged_installation_is_named(installed, content):
 
 
 def test_a_checkout_has_none(monkeypatch, tmp_path):
-    monkeypatch.setattr(prebuilt, "FOLDER", tmp_path / "none")
+    monkeypatch.setattr(programs, "FOLDER", tmp_path / "none")
     assert prebuilt_architectures() == ()
-    assert prebuilt.prebuilt_binary(PROGRAM, AMD64) is None
+    assert programs.prebuilt_binary(PROGRAM, AMD64) is None
 
 
 def test_the_digest_of_sources_changes_with_names_and_contents():
