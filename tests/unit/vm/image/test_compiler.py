@@ -30,8 +30,8 @@ def host(monkeypatch, tmp_path):
             (tmp_path / name).write_text(f"#!/bin/sh\necho {libc}\n")
             (tmp_path / name).chmod(0o755)
         monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-        monkeypatch.setattr(programs, "find_program", lambda name: tmp_path / name)
-        monkeypatch.setattr(programs, "search_path", lambda _: str(tmp_path))
+        monkeypatch.setattr(c_programs, "find_program", lambda name: tmp_path / name)
+        monkeypatch.setattr(c_programs, "search_path", lambda _: str(tmp_path))
 
     return having
 
