@@ -175,7 +175,7 @@ def test_an_unobservable_value_is_neither_drift_nor_back() -> None:
 
 def test_a_look_of_a_watch_does_not_wait_for_a_sum_and_sees_the_other_drift_meanwhile() -> None:
     """A watch that waited 65 s for a sum told a knob that was changed by hand only after that."""
-    clock = Clock()
+    clock = HandClock()
     found = looked_at(looks(judged(WRONG_SUM), judged(WRONG_SUM)), settle=5.0, waits=False, clock=clock)
     assert (clock.at, found.exit_code) == (5.0, 0)
     assert not found.of(Verdict.DEVIATES)
@@ -183,7 +183,7 @@ def test_a_look_of_a_watch_does_not_wait_for_a_sum_and_sees_the_other_drift_mean
 
 def waited(*changes: Callable[[dict[str, Any]], None]) -> Audit:
     """A look of a watch: two looks, five seconds apart."""
-    return looked_at(looks(judged(*changes), judged(*changes)), settle=5.0, waits=False, clock=Clock())
+    return looked_at(looks(judged(*changes), judged(*changes)), settle=5.0, waits=False, clock=HandClock())
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def waited(*changes: Callable[[dict[str, Any]], None]) -> Audit:
     ],
 )
 def test_a_sum_drifts_in_a_watch_after_it_was_wrong_for_a_minute(between: Audit, told: list[list[str]]) -> None:
-    clock = Clock()
+    clock = HandClock()
     course = Course(clock)
     seen = []
     for at, audited in ((0, waited(WRONG_SUM)), (10, between), (70, waited(WRONG_SUM)), (74, waited(WRONG_SUM))):
@@ -212,7 +212,7 @@ def test_the_writer_of_a_sum_is_known_when_it_drifts() -> None:
         assert units == ("kubepods-burstable.slice",)
         return {"kubepods-burstable.slice": {"MemoryLow": "4096"}}
 
-    clock = Clock()
+    clock = HandClock()
     course, audited = Course(clock), with_systemd(waited(WRONG_SUM), properties)
     list(course.step(audited))
     clock.at = 65.0

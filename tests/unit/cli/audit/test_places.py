@@ -10,13 +10,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from memqos.cli.runtime_options import RuntimeOptions
 
 from memqos.audits.live import Course
 from memqos.cli import audit_watch
 from memqos.cli.audit_order import AuditOrder
 from memqos.cli.manifest_options import ManifestOptions
-from memqos.cli.node_options import KubeletOptions, NodeOptions
+from memqos.cli.node_options import KubeletOptions, NodeOptions, RuntimeOptions
 from memqos.errors import TargetError
 from tests.recorded_nodes import recorded_node, write_fleet
 

@@ -9,6 +9,7 @@ import pytest
 
 from memqos.errors import MachineryError, MissingProgramError
 from memqos.vm.architecture import ARCHITECTURES, architecture_of_machine
+from memqos.vm.image import programs as c_programs
 from memqos.vm.image.programs import compile_program, find_compiler
 from memqos.vm.image.recipe import container_image
 from memqos.vm.profile import Program, SourceFile
