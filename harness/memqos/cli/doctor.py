@@ -36,6 +36,7 @@ from memqos.vm.architecture import AMD64, ARCHITECTURES, ARM64, PPC64LE, Archite
 from memqos.vm.boot import boot
 from memqos.vm.cache.entry import list_images
 from memqos.vm.cache.store import Cache, default_cache
+from memqos.vm.cloud.uefi import find_uefi
 from memqos.vm.host.capacity import capacity, read_host
 from memqos.vm.host.packages import install_advice
 from memqos.vm.host.programs import find_program, find_qemu, need_namespaces, search_path
@@ -294,6 +295,7 @@ def diagnose(cache: Cache, topology: Topology) -> Iterator[Check]:
     yield looked_at("memory", lambda: check_memory(topology))
     yield looked_at("cache", lambda: check_cache(cache))
     yield from check_other_architectures()
+    yield check_uefi()
 
 
 def check_processor(machine: str, others: Sequence[str]) -> Check:
@@ -342,6 +344,16 @@ def check_other_architectures() -> Iterator[Check]:
         else:
             found = f"emulated by QEMU {qemu.version_text} ({qemu.program})"
             yield Check(name=f"{one.machine} machines", ok=True, found=found)
+
+
+def check_uefi() -> Check:
+    """Whether this host can boot disk images by UEFI; never required."""
+    native = ARM64 if platform.machine() == ARM64.machine else AMD64
+    try:
+        found = f"{find_uefi(native).code}, for disk images (--image)"
+    except EnvironmentNotAbleError as error:
+        found = f"not set up; only disk images (--image) that boot by UEFI need it. {error.next_step}"
+    return Check(name="UEFI", ok=True, found=found)
 
 
 def compilers_found() -> tuple[str, ...]:

@@ -302,6 +302,24 @@ def test_doctor_lists_needs_of_other_architectures_without_failing(monkeypatch):
     ]
 
 
+@pytest.mark.parametrize(("machine", "architecture"), [("x86_64", "amd64"), ("aarch64", "arm64"), ("ppc64le", "amd64")])
+def test_doctor_lists_uefi_without_failing(monkeypatch, machine, architecture):
+    monkeypatch.setattr(doctor.platform, "machine", lambda: machine)
+    monkeypatch.setattr(doctor, "find_uefi", lambda asked: SimpleNamespace(code=f"/usr/share/{asked.name}.fd"))
+    assert doctor.check_line(doctor.check_uefi()) == (
+        f"ok       UEFI: /usr/share/{architecture}.fd, for disk images (--image)"
+    )
+
+    def missing(_):
+        raise MissingProgramError("this host has no UEFI.", next_step="Install it: apt-get install ovmf")
+
+    monkeypatch.setattr(doctor, "find_uefi", missing)
+    assert doctor.check_line(doctor.check_uefi()) == (
+        "ok       UEFI: not set up; only disk images (--image) that boot by UEFI need it. "
+        "Install it: apt-get install ovmf"
+    )
+
+
 @pytest.mark.parametrize(
     ("accelerator", "obstacle", "line"),
     [
