@@ -185,9 +185,8 @@ class FakeRuntime:
     def status(self, container: ContainerHandle, *, deadline: Deadline) -> ContainerStatus:  # noqa: ARG002
         """Its status."""
         known = self._known(container, "ContainerStatus")
-        shown = dataclasses.replace(known.resources, oom_score_adj=0)
         return ContainerStatus(
-            state=known.state, exit_code=known.exit_code, reason=known.reason, message="", resources=shown
+            state=known.state, exit_code=known.exit_code, reason=known.reason, message="", resources=known.resources
         )
 
     @property

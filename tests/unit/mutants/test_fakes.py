@@ -28,7 +28,7 @@ def problems(rig: FakeRig, mutants: list[Mutant]) -> dict[str, object]:
     """The mutants that were not killed rightly, with the findings."""
     found = {}
     for one in try_mutants(rig, mutants):
-        if one.fate is not Fate.NOT_TRIED and not one.is_right:
+        if one.fate not in {Fate.NOT_TRIED, Fate.EQUIVALENT} and not one.is_right:
             found[one.mutant.name] = one.kill or one.why or one.claims
     return found
 

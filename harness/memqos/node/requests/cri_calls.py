@@ -352,17 +352,19 @@ class Conversation:
 def _asked_in_all(requests: Sequence[ContainerResources]) -> Mapping[str, str]:
     """The last value of each field in these requests, as text; updates do not cover oom_score_adj."""
     told: dict[str, str] = {}
-    for request in requests:
+    for number, request in enumerate(requests):
         for field in dataclasses.fields(request):
             value = getattr(request, field.name)
             if field.name == "unified":
                 told |= {f"unified.{key}": text for key, text in value.items()}
-            elif value and field.name != "oom_score_adj":
-                told[field.name] = str(value)
+            elif value and (field.name != "oom_score_adj" or number == 0):
+                told[field.name] = _text_of(request, field.name)
     return told
 
 
 def _text_of(resources: ContainerResources, name: str) -> str:
     """One field of an answer as text, named as in `_asked_in_all`."""
     field, _, key = name.partition(".")
+    if field == "hugepage_limits":
+        return ", ".join(f"{size} {limit}" for size, limit in sorted(resources.hugepage_limits)) or "nothing"
     return resources.unified.get(key, "nothing") if key else str(getattr(resources, field))
