@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from memqos.catalog.data import data_root
-from memqos.engine.faults import FAULTS, FOUND, KUBELET
+from memqos.engine.faults import FAULTS, FOUND
 from memqos.known import KnownDeviation, load_known
 from tests.docs.snippets import DOCS
 
@@ -69,7 +69,7 @@ An entry covers nothing else: another knob, claim, runtime, version or value sti
 and another deviation deviates. If a runtime reports no version, only entries without `since` and `fixed` apply.
 
 The end of a run lists, by version, each entry whose claim ran with that runtime and whose knob was right everywhere.
-It also lists an entry whose claim conforms without a finding for the knob, because the knob's name is wrong. With
+It also lists an entry whose claim conforms without a finding for the knob: the knob's name is wrong. With
 `--strict-known` such entries fail the run (exit code 1), so that the list stays correct.
 
 ## What is known
@@ -137,10 +137,9 @@ def linked(upstream: str) -> str:
 
 def shows_in(entries: list[KnownDeviation]) -> str:
     """The claims, or where there are many how many of which chapters, with the driver and runtime that all require."""
-    if entries[0].runtime == KUBELET:
-        return ", ".join(f"cause `{cause}`" for cause in unique(one.cause for one in entries))
-    claims = unique(one.claim for one in entries)
-    told = ", ".join(f"`{one}`" for one in claims)
+    causes = [f"cause `{cause}`" for cause in unique(one.cause for one in entries if one.cause)]
+    claims = unique(one.claim for one in entries if one.claim)
+    told = ", ".join([*causes, *(f"`{one}`" for one in claims)])
     if len(claims) > MOST_CLAIMS:
         chapters = groupby(sorted(claims), key=lambda one: one.partition("/")[0])
         told = ", ".join(f"{len(list(group))} of `{chapter}`" for chapter, group in chapters)

@@ -104,11 +104,11 @@ def confirmed(first: Audit, second: Audit, *, after: float) -> Audit:
             return finding
         same = before.get(_seen(finding))
         if same is None:
-            why = f"only the second of two looks, {after:.0f} s apart, has {finding.observed}: the pod is in motion"
+            why = f"only the second of two readings, {after:.0f} s apart, has {finding.observed}: the pod is changing"
         elif same.expected != finding.expected:
-            why = f"the expected value changed between two looks: {same.expected}, then {finding.expected}"
+            why = f"the expected value changed between two readings: {same.expected}, then {finding.expected}"
         elif (finding.cgroup, finding.knob) in summed and after < PERIOD_SECONDS:
-            why = f"{_ONCE_A_MINUTE}, and the two looks were {after:.0f} s apart"
+            why = f"{_ONCE_A_MINUTE}, and the two readings were {after:.0f} s apart"
         else:
             return replace(finding, evidence={**finding.evidence, "looks": f"two, {after:.0f} s apart"})
         return replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not=why)

@@ -33,13 +33,13 @@ facts, runtimes, release and pods come from the node or the recording, unless an
   memqos audit node7.json
   memqos audit nodes/ --json                     a row for each node, and the deviations by cause
   memqos audit ssh://root@node7 kubectl://node8
-  memqos audit node7.json --state --oom          what memory QoS is worth there now
+  memqos audit node7.json --state --oom          the current effect of memory QoS, and the order of OOM kills
   memqos audit node7.json --what-if --kubernetes 1.37 --set memoryThrottlingFactor=0.8
   memqos audit ssh://root@node7 --watch
   kubectl get pods -A -o json --field-selector spec.nodeName=node7 | memqos audit --target ssh://root@node7 --pods -
   memqos audit --tree node7.json --was-config before.yaml --was-pods pods-before.yaml
 
-A live node is looked at twice before anything is a deviation. Pods of a cluster are judged by what their kubelet has
+On a live node a value deviates only if two readings have it. Pods of a cluster are judged by what their kubelet has
 allocated (status), not by their spec. The output names every file that deviates, with the reasons for the expected
 value. A known bug of the kubelet's release is reported as known. Exit codes: 0 nothing deviates, 1 something deviates,
 3 a node could not be read, 5 nothing could be observed.
@@ -92,27 +92,27 @@ value. A known bug of the kubelet's release is reported as known. Exit codes: 0 
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="The time between two looks at a live node: what only one of them has is no deviation. With 0, sums above "
-    "pods are not waited for.",
+    help="Time between the two readings of a live node; a value must deviate in both. With 0, sums above pods are "
+    "not observable.",
 )
-@click.option("--state", "with_state", is_flag=True, help="Also print what memory QoS is worth on the node now.")
-@click.option("--oom", is_flag=True, help="With --state: in which order the kernel kills, host daemons included.")
+@click.option("--state", "with_state", is_flag=True, help="Also print the current effect of memory QoS on the node.")
+@click.option("--oom", is_flag=True, help="With --state: the order of OOM kills, host daemons included.")
 @click.option(
     "--what-if",
     "supposing",
     is_flag=True,
     help="Print what another release (--kubernetes) or configuration (--set, --kubelet-config) would change on the "
-    "node, pod by pod, at today's use.",
+    "node, pod by pod, at the current usage.",
 )
-@click.option("--watch", is_flag=True, help="Look again and again, and print deviations as they come and go.")
+@click.option("--watch", is_flag=True, help="Read the node again and again, and print values that drift or return.")
 @click.option(
     "--every",
     type=click.FloatRange(0.1, 3600),
     default=10.0,
     show_default=True,
-    help="Seconds between looks of --watch.",
+    help="Seconds between readings of --watch.",
 )
-@click.option("--looks", type=click.IntRange(1), help="End --watch after so many looks. Default: at Ctrl-C.")
+@click.option("--looks", type=click.IntRange(1), help="End --watch after this many readings. Default: at Ctrl-C.")
 @click.option("--metrics", metavar="FILE", help="Write Prometheus text, for node_exporter's textfile collector.")
 @click.option("--sarif", metavar="FILE", help="Write SARIF 2.1.0.")
 @click.option("--junit", metavar="FILE", help="Write JUnit XML: a suite for each node, a case for each pod.")

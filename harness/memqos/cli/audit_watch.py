@@ -46,7 +46,7 @@ def drift_watched(
                 audit = order.audit_of(place, pods) if place else order.audit(pods)
             except MachineryError as error:
                 if place not in lost:
-                    say(f"{_now()} {_name(place, order)}: no look: {error}", err=True)
+                    say(f"{_now()} {_name(place, order)}: cannot be read: {error}", err=True)
                 lost.add(place)
                 continue
             except UsageError:

@@ -18,9 +18,9 @@ __all__ = ["command"]
 
 HELP = """Collect a node: its control files, counters, containers and pods, and its kubelet's configuration.
 
-It only reads the node. One program of the standard library of Python 3.6 runs there and prints a JSON document
-(docs/reference/recorded-trees.md); --print shows it. Environment variables, commands, secrets and annotations that
-write no cgroup are not collected. A node without Python is read by commands of a shell, without its counters.
+It only reads the node. One program, which needs nothing but Python 3.6, runs there and prints a JSON document
+(docs/reference/recorded-trees.md); --print shows the program. Environment variables, commands, secrets and annotations
+that write no cgroup are not collected. A node without Python is read by shell commands, without its counters.
 
 \b
   memqos collect ssh://root@node7 > node7.json
@@ -30,7 +30,7 @@ write no cgroup are not collected. A node without Python is read by commands of 
   memqos collect --print > memqos-collect.py            then, on the node: python3 memqos-collect.py > node7.json
   memqos audit node7.json
 
-`memqos audit PLACE` does both at once. `memqos record --target URL` is the same verb.
+`memqos audit PLACE` collects and judges at once. `memqos record` is another name of this command.
 """
 
 

@@ -24,9 +24,9 @@ deviates to the smallest example.
 
 Examples are pods of every kind (init containers, sidecars, overhead, pod-level resources, amounts of every size and
 spelling), resizes, restarts of the kubelet with another configuration, and lifecycles of a container: create, update,
-exec, restart, daemon-reload, in random order. Many are tried beside each other on one machine, and every control file
-is judged. A deviation is tried again with ever smaller examples; the smallest one is printed with the command that
-repeats it. Known deviations are reported as known.
+exec, restart, daemon-reload, in random order. One machine tries many at the same time, and every control file is
+judged. A deviation is tried again with ever smaller examples; the smallest one is printed with the command that repeats
+it. Known deviations are reported as known.
 
 \b
 Examples:
@@ -124,13 +124,13 @@ command = click.Command(
             default=10.0,
             show_default=True,
             metavar="N",
-            help="End the session after this time; what is being shrunk then is kept as it is.",
+            help="End the session after this many minutes; a finding that is still being shrunk is kept as it is.",
         ),
-        click.Option(["--seed"], type=click.IntRange(min=0), metavar="N", help="Draw what this seed draws."),
+        click.Option(["--seed"], type=click.IntRange(min=0), metavar="N", help="Draw the examples of this seed."),
         click.Option(
             ["--database"],
             metavar="DIR",
-            help="Keep each finding as a file in this folder, and try what it holds first. A team may share it.",
+            help="Keep each finding as a file in this folder, and try its findings first. A team may share it.",
         ),
         click.Option(
             ["--replay"], metavar="FILE", help="Try the example in this file of a database, and nothing else."
@@ -138,7 +138,7 @@ command = click.Command(
         click.Option(
             ["--against"],
             metavar="RUNTIME|PROFILE",
-            help="Also try every example on this runtime (or profile), and report what differs, without the engine.",
+            help="Also try every example on this runtime or profile, and report differences.",
         ),
         click.Option(
             ["--kubelet-config"],
@@ -154,11 +154,11 @@ command = click.Command(
         click.Option(
             ["--kernel"],
             is_flag=True,
-            help="Draw trees of cgroups that use memory under pressure, without pods and without a runtime, and hold "
-            "the kernel to the models of protection and throttling.",
+            help="Test the kernel alone: draw trees of cgroups under memory pressure, without pods and runtime, and "
+            "compare with the models of protection and throttling.",
         ),
         click.Option(
-            ["--enactor"], default=MEMQOS, show_default=True, metavar="NAME", help="What carries out plans on the node."
+            ["--enactor"], default=MEMQOS, show_default=True, metavar="NAME", help="Enactor that carries out the plans."
         ),
         click.Option(
             ["--expect", "engine_alone"],

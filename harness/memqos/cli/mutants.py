@@ -44,7 +44,7 @@ Examples:
   memqos mutants --mutants mine.toml               your own mutants as well
   memqos mutants --count 10                        ten mutants, drawn by today's date
   memqos mutants --fake                            in memory, within a minute, without a machine
-  memqos mutants --json score.json                 the score as JSON; `memqos report` shows it beside a result
+  memqos mutants --json score.json                 the score as JSON; `memqos report --mutants` shows it with a run
   memqos mutants -k no-zswap-w --write ./my-runc   a runtime that is always wrong in this way
 
 The exit code is 1 if a mutant survived or a claim named a wrong file, and 0 if none did.
@@ -59,16 +59,17 @@ _SHOWN = 6
 
 @setting_options(OPTIONS)
 @click.command(name="mutants", help=HELP)
-@click.option("-k", "keyword", default="", metavar="NAME", help="Only mutants whose name contains this; A or B.")
+@click.option("-k", "keyword", default="", metavar="NAME",
+              help="Only mutants whose name contains this, or either of two: 'A or B'.")  # fmt: skip
 @click.option("--mutants", "files", multiple=True, type=click.Path(path_type=Path), metavar="FILE|DIR",
               help="Also the mutants of this TOML file, or of all in this folder. May be repeated.")  # fmt: skip
 @click.option("--only-mine", is_flag=True, help="Leave out memqos's own mutants.")
-@click.option("--count", type=click.IntRange(1), metavar="N", help="Draw N mutants, others each day.")
-@click.option("--seed", metavar="TEXT", help="Draw by this text instead of today's date.")
-@click.option("--fake", is_flag=True, help="Try in memory what the fakes can be, without a machine.")
-@click.option("--list", "as_list", is_flag=True, help="List the mutants and the claims that can notice them, run none.")
+@click.option("--count", type=click.IntRange(1), metavar="N", help="Try only N mutants, drawn anew each day.")
+@click.option("--seed", metavar="TEXT", help="Draw by this text instead of today's date, with --count.")
+@click.option("--fake", is_flag=True, help="Try mutants on the fake runtime in memory, without a machine.")
+@click.option("--list", "as_list", is_flag=True, help="List the mutants and the claims that can notice them.")
 @click.option("--write", "program", metavar="FILE",
-              help="Write the one chosen OCI runtime as a program for `memqos run --runtime-binary`.")  # fmt: skip
+              help="Write the selected OCI runtime as a program for `memqos run --runtime-binary`.")  # fmt: skip
 @click.option(
     "--json", "json_file", metavar="FILE", help="Write the outcomes and the score as JSON; - is standard output."
 )

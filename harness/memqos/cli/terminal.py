@@ -101,7 +101,7 @@ class KnownVerbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The verb that the first word names. Raises UnknownNameError for another word."""
         if not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            raise UnknownNameError.of("verb", args[0], self.list_commands(ctx), where=ctx.command_path)
+            raise UnknownNameError.of("command", args[0], self.list_commands(ctx), where=ctx.command_path)
         return super().resolve_command(ctx, args)
 
 

@@ -1382,7 +1382,7 @@ def arguments(words: Optional[List[str]]) -> argparse.Namespace:
         type=float,
         default=0.5,
         metavar="SECONDS",
-        help="at least this long between the two looks at pods' cgroups; -1: one look (default: 0.5)",
+        help="at least this long between the two readings of pods' cgroups; -1: one reading (default: 0.5)",
     )
     parser.add_argument("--output", default="", metavar="FILE", help="default: standard output")
     return parser.parse_args(words)

@@ -335,7 +335,7 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.FILES,
         default=(),
         metavar="FILE",
-        help="run the cases under this KubeletConfiguration instead of the catalog's; may be given several times",
+        help="run the cases under this KubeletConfiguration instead of the catalogue's; may be given several times",
     ),
     Setting(
         name="all",

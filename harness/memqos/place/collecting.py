@@ -124,7 +124,7 @@ def collected(target: Target, *, cri_socket: str = "", root: str = "") -> Mappin
         document = dict(recorded(target, cri_socket=cri_socket))
         return document | {
             "notes": {
-                "counters": "the node has no Python 3.6: it was read by a shell, without daemons and a second look"
+                "counters": "the node has no Python 3.6: shell commands read it, without daemons and a second reading"
             }
         }
     found = document_in(result.stdout, result.status, result.error_text, where=target.address)

@@ -83,7 +83,7 @@ def test_without_settling_there_is_no_wait_for_a_sum() -> None:
     found = looked_at(looks(judged(WRONG_SUM), judged(WRONG_SUM)), settle=0.0, clock=clock)
     assert (clock.at, len(found.of(Verdict.DEVIATES))) == (0.0, 0)
     [one] = [one for one in found.of(Verdict.NOT_OBSERVABLE) if one.cgroup == SLICE]
-    assert one.why_not == "a kubelet sets it once a minute, and the two looks were 0 s apart"
+    assert one.why_not == "a kubelet sets it once a minute, and the two readings were 0 s apart"
 
 
 def test_a_value_that_changes_while_the_node_is_read_is_not_observable() -> None:

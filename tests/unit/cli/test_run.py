@@ -147,8 +147,8 @@ def test_a_folder_without_suites_is_refused(own):
         (["run", "--kuberntes", "1.34"], "unknown option '--kuberntes'.\n        Did you mean --kubernetes?"),
         (["run", "--no-checkpiont"], "Did you mean --no-checkpoint?"),
         (["expect", "--kuberntes", "1.34"], "Did you mean --kubernetes? See memqos expect --help."),
-        (["vm", "lst"], "memqos vm: there is no verb 'lst'.\n        Did you mean 'list'?"),
-        (["rum"], "memqos: there is no verb 'rum'.\n        Did you mean 'run'?"),
+        (["vm", "lst"], "memqos vm: there is no command 'lst'.\n        Did you mean 'list'?"),
+        (["rum"], "memqos: there is no command 'rum'.\n        Did you mean 'run'?"),
     ],
 )
 def test_mistyped_options_and_verbs_get_suggestions(own, words, says):

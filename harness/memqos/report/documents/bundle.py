@@ -174,10 +174,10 @@ class _Case(TypedDict):
     profile: str
     """Profile of the machine, even if it did not come up; empty if the test needed none."""
     runtime: NotRequired[str]
-    """Name of the runtime under test, such as containerd+runc; empty as for profile. Not in bundles of older versions.
+    """Name of the runtime under test, such as containerd+runc; empty as for profile.
     """
     driver: NotRequired[str]
-    """Cgroup driver of the kubelet; empty as for profile. Not in bundles of older versions."""
+    """Cgroup driver of the kubelet; empty as for profile."""
     host: NotRequired[str]
     """The ssh address of the worker's host; left out for the host on which the run was started.
     """
@@ -189,7 +189,7 @@ class _Case(TypedDict):
     """Attempts that ended in machinery and do not count, because the case was run again; left out if there are none.
     """
     kind: NotRequired[str]
-    """Kind of the claim: state, behaviour or refusal; left out without a claim. Not in bundles of older versions.
+    """Kind of the claim: state, behaviour or refusal; left out without a claim.
     """
     seconds_before: NotRequired[Seconds]
     """Median of the case's last runs on the host of the run, or of those on other systems if it never ran on its own;
@@ -252,7 +252,7 @@ class Matrix(TypedDict):
     """The profiles of the run, each once."""
     columns: NotRequired[list[MatrixColumn]]
     """The systems under test. A column's name has only the distinguishing parts: with one runtime and driver its
-    profile. Not in bundles of older versions.
+    profile.
     """
     rows: list[MatrixRow]
     differences: list[MatrixDifference]
@@ -359,7 +359,7 @@ class Counts(TypedDict):
     """Claims and cases that the default run skips and this run did not have. --all runs them too.
     """
     set_by: CountsBySetter
-    """The findings by setter and by verdict, including zeros. Values that memqos wrote in the kubelet's place and read
+    """The findings by writer and by verdict, including zeros. Values that memqos wrote in the kubelet's place and read
     back are no findings about a runtime.
     """
 

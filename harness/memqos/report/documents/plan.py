@@ -389,7 +389,7 @@ class Slowed(TypedDict):
     sleepsFrom: Count
     """memory.current at which growth begins to cost sleep."""
     stallsFrom: Count
-    """memory.current at which growth is 256 KiB in 2 s."""
+    """memory.current at which growth is one batch of 64 pages in 2 s."""
     end: Count | None
     """memory.max, at which it is killed; null without one."""
     stalls: bool

@@ -365,7 +365,7 @@ def test_a_watch_outlives_a_connection_that_breaks(
         order_of(nodes), ["ssh://root@n1"], every=1.0, looks=3, as_json=False, clock=Clock()
     )
     assert code == 0
-    assert capsys.readouterr().err.count("no look: the connection was lost.") == 1
+    assert capsys.readouterr().err.count("cannot be read: the connection was lost.") == 1
     answers[:] = [TargetError("the connection was lost.")]
     assert (
         audit_watch.drift_watched(order_of(nodes), ["ssh://n1"], every=1.0, looks=1, as_json=False, clock=Clock()) == 3
