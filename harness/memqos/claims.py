@@ -68,7 +68,7 @@ class ClaimKind(StrEnum):
 
 
 class About(StrEnum):
-    """Whom a claim says something of, and so whose doing has to be observed."""
+    """The component that a claim is about: its values or its behaviour must be observed."""
 
     RUNTIME = "runtime"
     KERNEL = "kernel"

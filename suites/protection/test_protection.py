@@ -169,7 +169,7 @@ def test_page_cache_below_a_bare_scope_is_reclaimed_at_the_pods_limit(comes_to_i
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-none")
-@pytest.mark.claim("protection/unprotected-limit-kills-nobody")
+@pytest.mark.claim("protection/unprotected-limit-kills-nothing")
 def test_unprotected_page_cache_is_reclaimed_at_the_limit(comes_to_its_end, qos_evidence):
     """Without memory.min the same program completes."""
     qos_evidence.settle(*comes_to_its_end)

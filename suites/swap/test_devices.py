@@ -33,7 +33,7 @@ def test_the_device_with_the_higher_priority_is_used_first(qos_node, qos_kubelet
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.22-unlimited-swap")
-@pytest.mark.claim("swap/full-devices-kill-who-fills-them")
+@pytest.mark.claim("swap/full-devices-kill")
 def test_full_swap_devices_kill_the_program_that_fills_them(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """When nothing more can be swapped, the program reaches its memory limit."""
     pods = [qos_catalog.pod("fills-swap"), qos_catalog.pod("holds-small")]

@@ -44,7 +44,7 @@ PREMISES = [Knob.MEMORY_HIGH, Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 CLAIMS = {
     "rewrites": ["throttling/page-cache-is-reclaimed"],
     "obeys": ["throttling/recovers"],
-    "stalls": ["throttling/stall", "throttling/nobody-gets-on"],
+    "stalls": ["throttling/stall", "throttling/container-stalls"],
     "stalls-in-threads": ["throttling/threads-wait-each"],
     "entered": ["throttling/entering-is-slow"],
 }
@@ -119,7 +119,7 @@ def test_a_program_between_high_and_max_stalls(side_by_side, qos_evidence):
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.22")
-@pytest.mark.claim("throttling/nobody-gets-on")
+@pytest.mark.claim("throttling/container-stalls")
 def test_the_whole_container_stalls(side_by_side, qos_evidence):
     """With one program, no task works while another waits: `full` rises as `some` does."""
     stalled = side_by_side["stalls"]

@@ -12,8 +12,7 @@ SUITES = Path(__file__).parents[2] / "suites"
 HEAD = """# Claims
 
 The conformance suites prove these claims, each one sentence in `suites/<chapter>/claims.toml`. A claim's id is
-chapter/name. Reports name claims by id;
-`memqos run -k` selects cases by a part of a test's name.
+chapter/name. Reports name claims by id; `memqos run -k` selects cases by a part of a test's name.
 
 | field | what it is |
 |---|---|
@@ -22,9 +21,9 @@ chapter/name. Reports name claims by id;
 | `releases` | the Kubernetes releases to which it applies: `1.27+`, `1.22-1.36`, `1.27`, or `any` for a behaviour \
 of the kernel or the runtime itself |
 | `kind` | `state`: values at rest. `behaviour`: what happens over time. `refusal`: what must not run |
-| `about` | the component that the claim is about: `runtime`, `kernel`, or `kubelet rules`, whichever program applies \
-them. A case about the runtime (or the kernel) that observed none of its values is *not observable*: values that \
-memqos itself wrote and reads back prove nothing about a runtime |
+| `about` | the component that the claim is about: `runtime`, `kernel`, `kubelet` (a real one), or `kubelet rules`, \
+whichever program applies them. A case about a runtime, a kernel or a kubelet that observed none of its values is *not \
+observable*: values that memqos itself wrote and reads back prove nothing about it |
 | `needs` | what the node must have; without it the claim is *not observable*, which is never a pass |
 | `asks` | what the claim's case does, for a claim without a test of its own: \
 `{ verb = "left_alone", request = "everything" }`, `{ verb = "left_by_few", of = ["cgroups"] }`, or \

@@ -9,7 +9,7 @@ HEAD = """# Settings
 
 The value of a setting comes from the first of these places that has it:
 
-1. the command line: `--driver cgroupfs` of `memqos run`, `memqos vm shell` and the other verbs that have it,
+1. the command line: `--driver cgroupfs` of `memqos run`, `memqos vm shell` and the other commands that have it,
    `--memqos-driver cgroupfs` of plain pytest,
 2. the environment: `MEMQOS_DRIVER=cgroupfs`,
 3. a file: `driver = "cgroupfs"` in the table `[tool.memqos]` of `pyproject.toml`, or `memqos_driver = cgroupfs` where
