@@ -64,7 +64,7 @@ def test_topologies():
 def test_plans(printed, kubelet):
     release = kubelet.stem.removeprefix("v").partition("-")[0]
     document = printed("expect", *PODS, "--kubernetes", release, "--kubelet-config", kubelet, "--swap", "1Gi",
-                       "--zones", "4Gi,4Gi", "--cpus", "16")  # fmt: skip
+                       "--numa-nodes", "4Gi,4Gi", "--cpus", "16")  # fmt: skip
     assert len(document["pods"]) == len(PODS)
     assert misfits(document, "plan") == []
 

@@ -133,7 +133,8 @@ _NEAR, _FAR = 10, 20
 _LARGEST_ID = 1023
 _FIELDS = """
 Node: memory quantity, swap quantity, cpus int, pageSize int, hugepageSizes []quantity, cgroup string,
-  swapController bool, pids int, swappiness int, kernel string, zones []Zone
+  swapController bool, pids int, swappiness int, kernel string, numaNodes []Zone,
+  zones []Zone
 Zone: id int, memory quantity, cpus []int, distances []int, hugepages map[int]
 """
 
@@ -207,13 +208,16 @@ def _distances(index: int, count: int) -> tuple[int, ...]:
 
 
 def _listed_zones(node: MappingNode, place: FieldPath) -> Iterator[NumaZone]:
-    given = node.get("zones")
+    name = "zones" if node.get("numaNodes") is None else "numaNodes"
+    if name == "numaNodes" and node.get("zones") is not None:
+        raise place.child("zones").error("this is the former name of numaNodes: give one of them.", node.line_of("zones"))
+    given = node.get(name)
     items = given.items if isinstance(given, SequenceNode) else ()
     seen: set[int] = set()
     for index, item in enumerate(items):
         if not isinstance(item, MappingNode):
             continue
-        here = place.child("zones").item(index)
+        here = place.child(name).item(index)
         zone_id = _number(item, "id", here, range(_LARGEST_ID + 1), index)
         if zone_id in seen:
             raise here.child("id").error(f"NUMA node {zone_id} is already defined.", item.line_of("id"), got=zone_id)

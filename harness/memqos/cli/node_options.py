@@ -57,7 +57,7 @@ _NODE_OPTIONS = (
         "--node",
         "node_file",
         metavar="FILE",
-        help="Facts of the node: memory, swap, cpus, pageSize, zones (NUMA nodes) …",
+        help="Facts of the node: memory, swap, cpus, pageSize, numaNodes …",
     ),
     click.option("--capacity-memory", metavar="SIZE", help="The node's memory (MemTotal). Default: 8Gi."),
     click.option("--swap", metavar="SIZE", help="The node's swap (SwapTotal). Default: none."),
@@ -67,7 +67,13 @@ _NODE_OPTIONS = (
         type=click.Choice([str(size) for size in PAGE_SIZES]),
         help="Bytes of a memory page. Default: 4096.",
     ),
-    click.option("--zones", metavar="SIZE,…", help="The memory of each NUMA node, such as 4Gi,4Gi."),
+    click.option(
+        "--numa-nodes",
+        "--zones",
+        "zones",
+        metavar="SIZE,…",
+        help="The memory of each NUMA node, such as 4Gi,4Gi. --zones is the former name.",
+    ),
     click.option(
         "--cgroup",
         type=click.Choice([version.value for version in CgroupVersion]),
@@ -101,7 +107,7 @@ class NodeOptions:
         facts = load_facts(self.node_file) if self.node_file else recorded or _DEFAULT
         changes: dict[str, Any] = {}
         if self.zones is not None:
-            changes["zones"] = zones_of(self.zones, "--zones")
+            changes["zones"] = zones_of(self.zones, "--numa-nodes")
             if self.node_file is None:
                 changes["memory"] = sum(zone.memory for zone in changes["zones"])
         if self.capacity_memory is not None:
@@ -119,7 +125,7 @@ class NodeOptions:
             raise UsageError(
                 f"the NUMA nodes together have {sum(zone.memory for zone in facts.zones)} bytes of memory, "
                 f"but the machine has {facts.memory}.",
-                where="--zones",
+                where="--numa-nodes",
                 next_step="Give the machine at least as much memory as its NUMA nodes, and at least one byte.",
             )
         return facts

@@ -15,7 +15,7 @@ swapController: false
 pids: 15612
 swappiness: 10
 kernel: 6.1.0-13
-zones:
+numaNodes:
 - id: 0
   memory: 3Gi
   cpus: [0, 1]
@@ -41,7 +41,7 @@ def test_everything():
 
 def test_missing_facts_have_defaults():
     assert facts_of(b"memory: 1Gi", "n") == NodeFacts(memory=1 << 30)
-    assert facts_of(b"zones: [{memory: 1Gi}, {memory: 512Mi}, {memory: 0}]", "n").memory == 1536 << 20
+    assert facts_of(b"numaNodes: [{memory: 1Gi}, {memory: 512Mi}, {memory: 0}]", "n").memory == 1536 << 20
 
 
 @pytest.mark.parametrize(("text", "says"), [
@@ -49,17 +49,17 @@ def test_missing_facts_have_defaults():
     (b"memory: much", "node.yaml:1: memory: "),
     (b"memory: -1", "must not be negative"),
     (b"cpus: 2", "at least 1 byte"),
-    (b"memory: 1Gi\nzones: [{memory: 2Gi}]", "the NUMA nodes have more memory than the node"),
+    (b"memory: 1Gi\nnumaNodes: [{memory: 2Gi}]", "the NUMA nodes have more memory than the node"),
     (b"memory: 1Gi\ncpus: 0", "cpus: 0 is not one of 1 to 8192"),
     (b"memory: 1Gi\npageSize: 5000", "pageSize: 5000 is not one of 4096, 16384, 65536"),
     (b"memory: 1Gi\npids: 0", "pids: 0 is not one of 1 to 4194304"),
     (b"memory: 1Gi\nswappiness: 201", "swappiness: 201 is not one of 0 to 200"),
     (b"memory: 1Gi\ncgroup: v3", "'v3' is neither v1 nor v2"),
-    (b"memory: 1Gi\nzones: [{id: 1}, {id: 1}]", "zones[1].id: NUMA node 1 is already defined"),
-    (b"memory: 1Gi\nzones: [{id: -1}]", "zones[0].id: -1 is not one of 0 to 1023"),
-    (b"memory: 1Gi\nzones: [{distances: [10, 20]}]", "expected 1 distances"),
-    (b"memory: 1Gi\nzones: [{hugepages: {big: 1}}]", "zones[0].hugepages.big"),
-    (b"memory: 1Gi\nzones: [{hugepages: {2Mi: -1}}]", "a number of pages"),
+    (b"memory: 1Gi\nnumaNodes: [{id: 1}, {id: 1}]", "numaNodes[1].id: NUMA node 1 is already defined"),
+    (b"memory: 1Gi\nnumaNodes: [{id: -1}]", "numaNodes[0].id: -1 is not one of 0 to 1023"),
+    (b"memory: 1Gi\nnumaNodes: [{distances: [10, 20]}]", "expected 1 distances"),
+    (b"memory: 1Gi\nnumaNodes: [{hugepages: {big: 1}}]", "numaNodes[0].hugepages.big"),
+    (b"memory: 1Gi\nnumaNodes: [{hugepages: {2Mi: -1}}]", "a number of pages"),
     (b"[1]", "expected one mapping of facts"),
     (b"memory: 1Gi\n---\nmemory: 2Gi", "got 2 documents"),
 ])  # fmt: skip
@@ -69,16 +69,23 @@ def test_invalid_facts(text, says):
     assert says in str(caught.value)
 
 
+def test_the_former_name_of_numa_nodes():
+    """Up to 0.1 the field was called zones."""
+    assert facts_of(b"zones: [{memory: 1Gi}]", "n").zones == facts_of(b"numaNodes: [{memory: 1Gi}]", "n").zones
+    with pytest.raises(ManifestError, match=r"zones: this is the former name of numaNodes: give one of them\."):
+        facts_of(b"numaNodes: [{memory: 1Gi}]\nzones: [{memory: 1Gi}]", "n")
+
+
 def test_a_missing_file():
     with pytest.raises(UsageError, match="no such file"):
         load_facts("missing.yaml")
 
 
 def test_numa_nodes_from_sizes():
-    assert zones_of("1Gi, 0", "--zones") == (
+    assert zones_of("1Gi, 0", "--numa-nodes") == (
         NumaZone(id=0, memory=1 << 30, distances=(10, 20)),
         NumaZone(id=1, memory=0, distances=(20, 10)),
     )
     for wrong in ("", "1Gi,,1Gi", "-1"):
         with pytest.raises(UsageError):
-            zones_of(wrong, "--zones")
+            zones_of(wrong, "--numa-nodes")

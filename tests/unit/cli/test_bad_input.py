@@ -80,17 +80,17 @@ STATIC = "memoryManagerPolicy: Static\nsystemReserved: {memory: 100Mi}\neviction
 
 
 @pytest.mark.parametrize(("config", "arguments", "says"), [
-    ("", ("--zones", "0,0"), ["--zones: the NUMA nodes together have 0 bytes of memory", "at least one byte"]),
-    ("", ("--zones", "4Gi,4Gi", "--capacity-memory", "2Gi"),
+    ("", ("--numa-nodes", "0,0"), ["--numa-nodes: the NUMA nodes together have 0 bytes of memory", "at least one byte"]),
+    ("", ("--numa-nodes", "4Gi,4Gi", "--capacity-memory", "2Gi"),
      ["the NUMA nodes together have 8589934592", "the machine has 2147483648"]),
-    ("", ("--zones", "1Gi,"), ["--zones: '' is not a quantity", "Write sizes such as 4Gi,4Gi"]),
+    ("", ("--numa-nodes", "1Gi,"), ["--numa-nodes: '' is not a quantity", "Write sizes such as 4Gi,4Gi"]),
     (STATIC + "reservedMemory:\n- numaNode: 0\n  limits: {memory: 60Mi}\n- numaNode: 1\n  limits: {memory: 39Mi}\n",
-     ("--zones", "1Gi,2Gi"),
+     ("--numa-nodes", "1Gi,2Gi"),
      ["kubelet.yaml:7: reservedMemory: ", "reserve 99Mi of memory together (103809024 bytes)", "100Mi (104857600"]),
-    (STATIC, ("--zones", "1Gi,2Gi"), ["kubelet configuration: reservedMemory: ", "reserve 0 of memory together"]),
-    (STATIC, ("--zones", "1Gi", "--set", "reservedMemory=[{numaNode: 7, limits: {memory: 100Mi}}]"),
+    (STATIC, ("--numa-nodes", "1Gi,2Gi"), ["kubelet configuration: reservedMemory: ", "reserve 0 of memory together"]),
+    (STATIC, ("--numa-nodes", "1Gi", "--set", "reservedMemory=[{numaNode: 7, limits: {memory: 100Mi}}]"),
      ["--set reservedMemory: reservedMemory: there is no NUMA node 7 on this machine", "It has 0"]),
-    (STATIC, ("--zones", "1Gi", "--set", "reservedMemory=[{numaNode: 0, limits: {memory: null}}]"),
+    (STATIC, ("--numa-nodes", "1Gi", "--set", "reservedMemory=[{numaNode: 0, limits: {memory: null}}]"),
      ["reservedMemory: memory of NUMA node 0 is 0, and must be more than zero"]),
     ("memoryThrottlingFactor: 0\n", (), ["kubelet.yaml:3: memoryThrottlingFactor: the factor 0 ", "above 0, at most"]),
     ("memoryThrottlingFactor: -0.5\n", (), ["kubelet.yaml:3: memoryThrottlingFactor: the factor -0.5 "]),
@@ -187,7 +187,7 @@ def test_a_missing_recorded_tree(capsys):
 def test_a_zone_without_memory_is_one(told):
     """A zone of CPUs only is nothing wrong, as long as another has memory."""
     reserved = "reservedMemory=[{numaNode: 1, limits: {memory: 100Mi}}]"
-    code, _, err = told(ONE, "--zones", "0,2Gi", "--set", reserved, config=STATIC)
+    code, _, err = told(ONE, "--numa-nodes", "0,2Gi", "--set", reserved, config=STATIC)
     assert (code, err) == (0, "")
 
 
@@ -206,7 +206,7 @@ def test_pods_that_do_not_fit_are_refused_as_the_kubelet_does(told):
     assert (code, err) == (0, "")
     assert "pod default/p is refused: OutOfmemory: Node didn't have enough resource: memory, requested: 32" in out
     assert "OutOfcpu" in told(GUARANTEED, "--cpus", "1", config="systemReserved: {cpu: 1m}\n")[1]
-    one_zone = ("--set", "topologyManagerPolicy=single-numa-node", "--zones", "2Gi,2Gi")
+    one_zone = ("--set", "topologyManagerPolicy=single-numa-node", "--numa-nodes", "2Gi,2Gi")
     reserved = "reservedMemory=[{numaNode: 0, limits: {memory: 100Mi}}]"
     _, out, _ = told(GUARANTEED, *one_zone, "--set", reserved, "--json", config=STATIC)
     [refusal] = json.loads(out)["refusals"]
@@ -245,7 +245,7 @@ def test_random_bytes_never_give_a_traceback(tmp_path, capsys, data):
 @given(words=st.lists(st.sampled_from([
     "--json", "--why", "memory.high", "--set", "a=b", "featureGates.MemoryQoS=true", "--runtime", "runc@1", "crun@1.21",
     "--translate", "all", "--protection", "--usage", "p/c=1", "--diff", "1.22", "1.36", "--page-size", "4096", "--swap",
-    "1Gi", "--zones", "1Gi,1Gi", "--cgroup", "v1", "--driver", "systemd", "--kubernetes", "-1", "", "--errata",
+    "1Gi", "--numa-nodes", "1Gi,1Gi", "--cgroup", "v1", "--driver", "systemd", "--kubernetes", "-1", "", "--errata",
 ]), max_size=8))  # fmt: skip
 def test_random_words_never_give_a_traceback(tmp_path, capsys, words):
     (tmp_path / "pod.yaml").write_text(HEAD + ONE)

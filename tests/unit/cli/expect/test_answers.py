@@ -84,7 +84,7 @@ def test_documented(told):
 def test_drafted(told):
     """A pod of the draft's own chapter, on two NUMA nodes of 1 GiB: its app container goes to the other one."""
     pod = str(FIXTURES / "pods" / "behaviour" / "init-then-app.yaml")
-    config = ("--kubelet-config", str(FIXTURES / "kubelet" / "v1.36-static.yaml"), "--zones", "1Gi,1Gi")
+    config = ("--kubelet-config", str(FIXTURES / "kubelet" / "v1.36-static.yaml"), "--numa-nodes", "1Gi,1Gi")
     for variant, zone in (("shipped", "0"), ("draft", "1")):
         code, out, _ = told(pod, "--kubernetes", "1.36", *config, "--as", variant, "--why", "cpuset.mems")
         assert code == 0
@@ -135,12 +135,12 @@ def test_errata_need_no_pod(told):
 
 def test_zones_of_containers_and_refusals(told):
     pod = str(FIXTURES / "pods" / "guaranteed-one.yaml")
-    _, out, _ = told(pod, "--kubernetes", "1.36", *STATIC, "--zones", "1Gi,1Gi")
+    _, out, _ = told(pod, "--kubernetes", "1.36", *STATIC, "--numa-nodes", "1Gi,1Gi")
     assert "    cpuset.mems       0\n" in out
-    code, out, _ = told(pod, "--kubernetes", "1.36", *STATIC, "--zones", "101Mi,8Mi")
+    code, out, _ = told(pod, "--kubernetes", "1.36", *STATIC, "--numa-nodes", "101Mi,8Mi")
     assert code == 0
     assert "pod default/guaranteed-one is refused: UnexpectedAdmissionError: Allocate failed due to " in out
-    code, _, err = told(pod, "--kubernetes", "1.36", *STATIC, "--set", "evictionHard=null", "--zones", "1Gi,1Gi")
+    code, _, err = told(pod, "--kubernetes", "1.36", *STATIC, "--set", "evictionHard=null", "--numa-nodes", "1Gi,1Gi")
     assert (code, "the NUMA nodes reserve 100Mi of memory together" in err, "node reserves 200Mi" in err) == (
         4,
         True,

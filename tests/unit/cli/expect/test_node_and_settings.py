@@ -15,7 +15,7 @@ def test_fields_on_top_of_the_configuration(told):
 
 
 def test_facts_of_a_node_from_a_file(told, tmp_path):
-    (tmp_path / "node.yaml").write_text("memory: 3Gi\nswap: 2Gi\nzones: [{memory: 1Gi}, {memory: 2Gi}]\n")
+    (tmp_path / "node.yaml").write_text("memory: 3Gi\nswap: 2Gi\nnumaNodes: [{memory: 1Gi}, {memory: 2Gi}]\n")
     common = (BURSTABLE, "--kubernetes", "1.36", "--json", "--node", str(tmp_path / "node.yaml"))
     assert kubepods_max(told(*common)[1]) == 3 << 30
     # An option overrides the file.
@@ -25,9 +25,9 @@ def test_facts_of_a_node_from_a_file(told, tmp_path):
 
 
 def test_zones_make_the_nodes_memory(told):
-    assert kubepods_max(told(BURSTABLE, "--kubernetes", "1.36", "--json", "--zones", "1Gi,2Gi")[1]) == 3 << 30
+    assert kubepods_max(told(BURSTABLE, "--kubernetes", "1.36", "--json", "--numa-nodes", "1Gi,2Gi")[1]) == 3 << 30
     assert kubepods_max(told(BURSTABLE, "--kubernetes", "1.36", "--json")[1]) == 8 << 30
-    code, _, err = told(BURSTABLE, "--kubernetes", "1.36", "--zones", "0,0")
+    code, _, err = told(BURSTABLE, "--kubernetes", "1.36", "--numa-nodes", "0,0")
     assert (code, "at least one byte" in err) == (4, True)
 
 
