@@ -116,7 +116,9 @@ def _pods(given: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any], Pod]]:
             continue
         for document in documents:
             if not isinstance(document, dict) or document.get("kind") != "Pod":
-                raise ManifestError.at("expected a v1 Pod.", file=path, next_step="Give pods, not what makes them.")
+                raise ManifestError.at(
+                    "expected a v1 Pod.", file=path, next_step="Give Pods, not objects that create them."
+                )
             number += 1
             document["metadata"] = {**document.get("metadata", {}), "uid": _UIDS.format(number)}
             text = io.BytesIO(json.dumps(document).encode())

@@ -210,7 +210,9 @@ def _distances(index: int, count: int) -> tuple[int, ...]:
 def _listed_zones(node: MappingNode, place: FieldPath) -> Iterator[NumaZone]:
     name = "zones" if node.get("numaNodes") is None else "numaNodes"
     if name == "numaNodes" and node.get("zones") is not None:
-        raise place.child("zones").error("this is the former name of numaNodes: give one of them.", node.line_of("zones"))
+        raise place.child("zones").error(
+            "this is the former name of numaNodes: give one of them.", node.line_of("zones")
+        )
     given = node.get(name)
     items = given.items if isinstance(given, SequenceNode) else ()
     seen: set[int] = set()

@@ -167,13 +167,13 @@ class _Show:
         """UsageError for options that cannot be combined."""
         if order.supposing and not (order.kubernetes or order.kubelet_config or order.kubelet.overrides):
             step = "Add --kubernetes X.Y, --set KEY=VALUE or --kubelet-config FILE."
-            raise UsageError("it needs a change to assume.", where="--what-if", next_step=step)
+            raise UsageError("no change is given.", where="--what-if", next_step=step)
         if (order.supposing or self.with_state) and several:
-            raise UsageError("it is about one node.", where="--what-if" if order.supposing else "--state")
+            raise UsageError("it takes one node.", where="--what-if" if order.supposing else "--state")
         if self.watch and (written := next((f"--{name}" for name, file in self.exports.items() if file), "")):
-            raise UsageError("it is about one look, and --watch takes many.", where=written)
+            raise UsageError("it cannot be combined with --watch.", where=written)
         if self.looks is not None and not self.watch:
-            raise UsageError("it counts the looks of --watch.", where="--looks")
+            raise UsageError("it needs --watch.", where="--looks")
 
 
 def _places(order: AuditOrder, words: tuple[str, ...], show: _Show) -> int:
@@ -182,7 +182,7 @@ def _places(order: AuditOrder, words: tuple[str, ...], show: _Show) -> int:
 
     places = places_in(words)
     if len(places) > 1 and (order.supposing or show.with_state):
-        raise UsageError("it is about one node.", where="--what-if" if order.supposing else "--state")
+        raise UsageError("it takes one node.", where="--what-if" if order.supposing else "--state")
     try:
         found = judged_places(order, places, jobs=show.jobs, with_states=show.metrics is not None)
     except MemqosError as error:

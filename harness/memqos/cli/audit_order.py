@@ -166,9 +166,9 @@ class AuditOrder:
         """The node of --target, read now, or the recording of --tree."""
         if (self.target is None) is (self.tree is None):
             raise UsageError(
-                "an audit needs exactly one node: a live one or a recording.",
+                "no node is given." if self.tree is None else "--target and --tree name two nodes.",
                 where="memqos audit",
-                next_step="Give --target URL or --tree FILE.",
+                next_step="Give a recording or a node, such as node7.json or ssh://root@node7.",
             )
         if self.target is None:
             if self.cri_socket:

@@ -53,7 +53,7 @@ def command(*, place: str | None, target: str | None, cri_socket: str, as_progra
         return 0
     if (place is None) is (target is None):
         raise UsageError(
-            "collect needs exactly one node.",
+            "no node is given." if place is None else "PLACE and --target name two nodes.",
             where="memqos collect",
             next_step="Give a PLACE, such as ssh://root@node7.",
         )

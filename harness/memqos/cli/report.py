@@ -35,7 +35,7 @@ from memqos.bundles.files import (
 )
 from memqos.bundles.merging import merge
 from memqos.bundles.reading import first_few, read_results
-from memqos.cli.terminal import say, say_document
+from memqos.cli.terminal import KnownVerbs, say, say_document
 from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html
 from memqos.plain_file import read_plain
@@ -58,7 +58,9 @@ _MOST_SCORE = 16 << 20
 @click.argument("results", nargs=-1, required=True, metavar="RESULTS...", type=click.Path(path_type=Path))
 @click.option("-o", "--output", required=True, metavar="FOLDER", type=click.Path(path_type=Path), help="A new folder.")
 def merge_runs(results: tuple[Path, ...], output: Path) -> None:
-    """Merge shards, workers, hosts or kernels into one results folder, with its own bundle, JUnit and report.
+    """Merge several runs into one results folder.
+
+    They may be shards, workers, hosts or kernels. The folder has its own bundle, JUnit and report.
 
     If several folders have a case for the same system, the merged folder has it once if they agree. If they do not, it
     has all of them, and the command reports a contradiction.
@@ -98,7 +100,9 @@ def merge_runs(results: tuple[Path, ...], output: Path) -> None:
 )
 @click.option("--signer", default="", metavar="NAME", help="The name in that file that the signature must have.")
 def verify_run(results: Path, *, sign_with: Path | None, allowed_signers: Path | None, signer: str) -> int:
-    """Check by SHA256SUMS whether every file is unchanged since the run, and print who signed it.
+    """Check whether every file is unchanged since the run.
+
+    Compares the files with SHA256SUMS, and prints the signer.
 
     Exits with 0 if so, and with 1 if a file was changed, removed or added, or if a signature is not valid.
 
@@ -245,7 +249,7 @@ def _suite(mutants: Path | None) -> str:
     )
 
 
-@click.group(name="report", help=HELP)
+@click.group(name="report", cls=KnownVerbs, help=HELP)
 def command() -> None:
     """The page of `memqos report`."""
 
@@ -255,9 +259,9 @@ def command() -> None:
 @_output("report.html")
 @_mutants
 def html(results: tuple[Path, ...], output: str, *, mutants: Path | None) -> None:
-    """Write one HTML file: overview, matrix, and cases with their reasons and charts.
+    """Write one HTML file that needs nothing else.
 
-    It opens without a network. Everything in it comes from RESULTS, folders that runs wrote.
+    It has an overview, a matrix, and every case with its reasons and charts. It opens without a network.
 
     \b
     Examples:
@@ -271,7 +275,9 @@ def html(results: tuple[Path, ...], output: str, *, mutants: Path | None) -> Non
 @_results
 @_mutants
 def show(results: tuple[Path, ...], *, mutants: Path | None) -> None:
-    """Print the summary of a run: the table, what went wrong and why, and the verdict.
+    """Print the summary of a run again.
+
+    It has the table, what went wrong and why, and the verdict.
 
     \b
     Examples:
@@ -313,9 +319,9 @@ def as_junit(results: tuple[Path, ...], output: str) -> None:
     help="Write this version of the protocol; some consumers, such as Perl's prove 3.44, read only 13.",
 )
 def as_tap(results: tuple[Path, ...], output: str, *, tap_version: str) -> None:
-    """Write TAP (Test Anything Protocol) for suites that read it: a test point for each case.
+    """Write TAP (Test Anything Protocol).
 
-    Not observable is ok with SKIP, a known deviation not ok with TODO.
+    Each case is a test point. Not observable is ok with SKIP, a known deviation not ok with TODO.
 
     \b
     Examples:
@@ -331,7 +337,7 @@ def as_tap(results: tuple[Path, ...], output: str, *, tap_version: str) -> None:
 @_results
 @_output("-")
 def as_markdown(results: tuple[Path, ...], output: str) -> None:
-    """Write Markdown for the summary of a CI job, or a pull request.
+    """Write Markdown for a CI job's summary or a pull request.
 
     \b
     Examples:
@@ -346,7 +352,7 @@ def as_markdown(results: tuple[Path, ...], output: str) -> None:
 @_output("-")
 @click.option("--label", default="memory QoS", show_default=True, metavar="TEXT", help="The badge's label.")
 def badge(results: tuple[Path, ...], output: str, label: str) -> None:
-    """Write one line of JSON from which shields.io draws a badge.
+    """Write JSON for a badge of shields.io.
 
     \b
     Examples:
@@ -364,11 +370,14 @@ def badge(results: tuple[Path, ...], output: str, label: str) -> None:
 @click.option(
     "--compatibility",
     is_flag=True,
-    help="Write a matrix instead: runtimes and Kubernetes releases by counter units, values, resize and swap.",
+    help="Write a matrix instead: runtimes and Kubernetes releases by counter units, values, throttling, protection, "
+    "resize and swap.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Write the table as JSON.")
 def support(results: tuple[Path, ...], output: str, *, badges: Path | None, compatibility: bool, as_json: bool) -> None:
-    """Write what each runtime supports, in the judged versions: claims by runtimes, as Markdown.
+    """Write what each runtime supports, by version.
+
+    The output is a Markdown table of claims by runtimes.
 
     RESULTS may have different runtimes and versions; cases of the same runtime and version count together.
 
@@ -403,7 +412,9 @@ def support(results: tuple[Path, ...], output: str, *, badges: Path | None, comp
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all differences as JSON.")
 def compare_runs(old: Path, new: Path, *, fail_on: str | None, as_json: bool) -> int:
-    """Print what differs between two runs: findings by claim and system, settings, versions, hashes, and timing.
+    """Print the differences between two runs.
+
+    It compares findings by claim and system, settings, versions, hashes and timing.
 
     \b
     Examples:

@@ -8,7 +8,7 @@ import click
 
 from memqos.catalog.exported_vectors import VectorSource, exported_vectors
 from memqos.catalog.node_facts import load_facts
-from memqos.cli.terminal import say_document
+from memqos.cli.terminal import KnownVerbs, say_document
 from memqos.engine.releases.release import Variant
 
 __all__ = ["command"]
@@ -19,10 +19,11 @@ HELP = """Literal cases of what kubelets write, for table tests of other program
   memqos vectors export --kubernetes 1.37 > memory_qos_v1.37.json
 """
 
-EXPORT = """Print cases as JSON: a pod, a configuration and a node, and what every control file must hold.
+EXPORT = """Print literal cases as JSON.
 
-The cases are those of memqos's own catalogue, with each configuration that the release takes, or those of the given
-pods and configurations. docs/how-to/use-vectors.md has the fields and an example in Go.
+A case has a pod, a configuration and a node, and what every control file must hold. The pods and configurations are
+those of memqos's own catalogue, as far as the release accepts them, or the given ones. docs/how-to/use-vectors.md has
+the fields and an example in Go.
 
 \b
   memqos vectors export --kubernetes 1.37 > memory_qos_v1.37.json
@@ -30,7 +31,7 @@ pods and configurations. docs/how-to/use-vectors.md has the fields and an exampl
 """
 
 
-@click.group(name="vectors", help=HELP)
+@click.group(name="vectors", cls=KnownVerbs, help=HELP)
 def command() -> None:
     """The page of `memqos vectors`."""
 

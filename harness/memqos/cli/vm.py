@@ -40,7 +40,9 @@ __all__ = ["command"]
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--all", "everything", is_flag=True, help="Remove every image and checkpoint; kept machines stay.")
 def rm(names: tuple[str, ...], everything: bool) -> None:
-    """Remove a profile's images, one image or checkpoint, or a kept machine, by NAME.
+    """Remove images, checkpoints or kept machines by NAME.
+
+    NAME is a profile, whose images are removed, or one image, checkpoint or kept machine.
 
     The next run rebuilds what it needs. Removing an image removes its checkpoints.
 
@@ -76,7 +78,9 @@ def rm(names: tuple[str, ...], everything: bool) -> None:
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 def prune(dry_run: bool) -> None:
-    """Remove unused data: outdated and damaged images, checkpoints without image, and leftovers of killed runs.
+    """Remove images and checkpoints that no run would use.
+
+    That includes damaged images, checkpoints without an image, and leftovers of killed runs.
 
     Images of the present recipe and their checkpoints stay, and so does everything that a process is using. If
     checkpoints take more than 12 GiB together, the least recently used are removed too. Leftovers are the machines and
@@ -162,7 +166,7 @@ def _used(folder: Path) -> int:
         return 0
 
 
-HELP = """Build the images of virtual machines, enter machines, list and remove both.
+HELP = """Build the images of virtual machines, enter machines, list and remove them.
 
 An image is a whole Linux system with a container runtime, built once from the host's own Debian mirror and kept in
 the cache ($MEMQOS_CACHE, else ~/.cache/memqos). A checkpoint is a snapshot of a booted machine, which restores in a
@@ -196,7 +200,9 @@ command.add_command(prune)
 @click.argument("profiles", nargs=-1, metavar="[PROFILE]...")
 @click.option("--all", "everything", is_flag=True, help="Build every profile's image.")
 def build(profiles: tuple[str, ...], everything: bool, **given: Any) -> None:
-    """Build the images of these PROFILEs, unless the cache has them; print their folders.
+    """Build the images of these PROFILEs, and print their folders.
+
+    Images that are in the cache are not built again.
 
     Default: those of the setting `profile`. Each image also has what the runtimes of a run need, such as the Docker
     Engine. A build takes a minute or two and some 400 MiB.
@@ -224,7 +230,7 @@ def build(profiles: tuple[str, ...], everything: bool, **given: Any) -> None:
 @command.command(name="list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table; sizes in bytes, ages in seconds.")
 def list_(as_json: bool) -> None:
-    """List the images and checkpoints in the cache, the kept machines, and all profiles and topologies.
+    """List images, checkpoints, kept machines, profiles, topologies.
 
     An "outdated" image belongs to an older recipe or to a removed profile; `memqos vm prune` removes it.
 

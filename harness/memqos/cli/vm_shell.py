@@ -47,7 +47,9 @@ def of_machines(command: click.Command) -> click.Command:
 @click.command()
 @click.argument("name", required=False, metavar="[PROFILE|KEPT]")
 def shell(name: str | None, **given: Any) -> int:
-    """Open a root shell in a fresh machine of PROFILE, or in the machine KEPT; a fresh one ends with its shell.
+    """Open a root shell in a fresh machine or a kept one.
+
+    A fresh machine of PROFILE ends with its shell.
 
     Default: a fresh machine of the setting `profile`, the first if it names several.
 
@@ -74,7 +76,9 @@ def shell(name: str | None, **given: Any) -> int:
 @click.argument("name", metavar="PROFILE|KEPT")
 @click.argument("words", nargs=-1, required=True, metavar="COMMAND...", type=click.UNPROCESSED)
 def exec_(name: str, words: tuple[str, ...], **given: Any) -> int:
-    """Run COMMAND as root in a fresh machine of PROFILE, or in the machine KEPT, and exit with its status.
+    """Run COMMAND as root in a fresh machine or a kept one.
+
+    The exit status is that of COMMAND.
 
     Options of memqos go before PROFILE; everything after it belongs to the command.
 
@@ -96,7 +100,9 @@ def exec_(name: str, words: tuple[str, ...], **given: Any) -> int:
 @click.command(name="ssh-config")
 @click.argument("name", required=False, metavar="[KEPT]")
 def print_ssh_config(name: str | None) -> None:
-    """Print the ssh_config of a kept machine, for ssh, scp or rsync. KEPT is optional if only one machine is kept.
+    """Print the ssh_config of a kept machine.
+
+    It is for ssh, scp or rsync. KEPT is optional if only one machine is kept.
 
     \b
     Example:

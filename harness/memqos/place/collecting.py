@@ -315,7 +315,7 @@ class ClusterNode:
             done = subprocess.run(line, input=stdin, capture_output=True, check=False, timeout=POD_SECONDS + 30)
         except FileNotFoundError:
             raise MissingProgramError(
-                "the program 'kubectl' is not installed, and nodes of a cluster are reached by it.",
+                "the program 'kubectl' is not installed, and memqos reaches the nodes of a cluster through it.",
                 data={"program": "kubectl"},
             ) from None
         except subprocess.TimeoutExpired:

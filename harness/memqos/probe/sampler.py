@@ -154,7 +154,7 @@ class _Conversation:
         while not any(isinstance(one, Looked) and one.number == number for one in self._heard):
             if deadline.expired:
                 raise DeadlineError(
-                    f"memwatch did not look within {deadline.elapsed:.1f} s.",
+                    f"memwatch did not answer within {deadline.elapsed:.1f} s.",
                     where=self._address,
                     data={"condition": "memwatch looks", "last": "nothing", "elapsed": deadline.elapsed},
                 )

@@ -80,7 +80,7 @@ STATIC = "memoryManagerPolicy: Static\nsystemReserved: {memory: 100Mi}\neviction
 
 
 @pytest.mark.parametrize(("config", "arguments", "says"), [
-    ("", ("--numa-nodes", "0,0"), ["--numa-nodes: the NUMA nodes together have 0 bytes of memory", "at least one byte"]),
+    ("", ("--numa-nodes", "0,0"), ["--numa-nodes: the NUMA nodes together have 0 bytes of memory", "one byte"]),
     ("", ("--numa-nodes", "4Gi,4Gi", "--capacity-memory", "2Gi"),
      ["the NUMA nodes together have 8589934592", "the machine has 2147483648"]),
     ("", ("--numa-nodes", "1Gi,"), ["--numa-nodes: '' is not a quantity", "Write sizes such as 4Gi,4Gi"]),

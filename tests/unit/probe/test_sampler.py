@@ -210,7 +210,7 @@ def test_one_that_hangs_meets_the_deadline_and_is_ended(tmp_path, pod):
     mount = CgroupMount(folder=str(tmp_path), options=frozenset())
     with (
         GuestSampler(LocalTarget(), Unified(mount), program=str(silent)).open([POD], FILES) as sampling,
-        pytest.raises(DeadlineError, match="memwatch did not look within 0"),
+        pytest.raises(DeadlineError, match="memwatch did not answer within 0"),
     ):
         sampling.look(deadline=soon(0.2))
 

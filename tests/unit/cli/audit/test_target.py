@@ -102,7 +102,7 @@ def test_without_pods_the_nodes_requests_are_unknown(node: LiveNode, told: Told)
 def test_one_node_is_judged(told: Told, given: list[str]) -> None:
     code, _, err = told(*given, *PODS)
     assert code == 4
-    assert "Give --target URL or --tree FILE." in err
+    assert ("name two nodes." if given else "no node is given.") in err
 
 
 def test_a_recording_has_no_socket(told: Told) -> None:
