@@ -1,24 +1,24 @@
 """Every way memqos can fail, as one tree.
 
     MemqosError
-    ├── UsageError              the person gave something wrong            exit 4
+    ├── UsageError              the user gave something wrong              exit 4
     │   ├── ManifestError       … in a Pod manifest or a kubelet file      exit 4
     │   ├── UnfitFileError      … a file that the machine cannot use       exit 4
     │   └── UnknownNameError    … a release, profile, pod, claim, knob     exit 4
     ├── EnvironmentNotAbleError this host lacks what the work needs        exit 6
     │   ├── MissingProgramError … a program, or too old a version of it    exit 6
-    │   ├── EnactorNotAbleError … who resizes, steers or restarts here     exit 6
+    │   ├── EnactorNotAbleError … an enactor that resizes, steers, …       exit 6
     │   └── NoSpaceError        … room on a disk                           exit 6
     ├── MachineryError          VM, ssh, image, runtime call, harness      exit 3
     │   ├── MachineError        … a virtual machine did not do its part    exit 3
-    │   │   ├── AbortedError    … QEMU spoilt the boot of a machine        exit 3
+    │   │   ├── AbortedError    … QEMU aborted the boot of a machine       exit 3
     │   │   └── WrongStateError … a verb was called in the wrong state     exit 3
-    │   ├── DamagedOriginError  … what a machine was made of was damaged   exit 3
+    │   ├── DamagedOriginError  … the checkpoint of a machine was damaged  exit 3
     │   ├── ImageError          … an image could not be built              exit 3
     │   ├── TargetError         … a machine could not be reached or read   exit 3
     │   ├── RuntimeCallError    … a container runtime answered an error    exit 3
     │   ├── CgroupFileError     … a control file does not parse            exit 3
-    │   └── DeadlineError       … a named condition did not come true      exit 3
+    │   └── DeadlineError       … a named condition was not met in time    exit 3
     └── NonconformanceError     the system under test is wrong             exit 1
 
 The leaves say what happened, where, and what to do next, and keep the data they were made from.
@@ -63,9 +63,9 @@ _SHORT_NAME = 4
 
 
 class ExitCode(IntEnum):
-    """What a memqos process answers; the same numbers for `memqos run` and plain pytest.
+    """The exit codes of memqos; `memqos run` and plain pytest use the same.
 
-    The first six agree with pytest's own codes where both exist; the last is what a shell says of SIGPIPE.
+    The first six agree with pytest's own codes where both exist; the last is a shell's code for SIGPIPE.
     """
 
     CONFORMS = 0
@@ -119,7 +119,7 @@ def _rebuild(kind: type[MemqosError], what: str, where: str, next_step: str, dat
 
 
 class UsageError(MemqosError):
-    """The person gave something wrong: an option, a file, a name."""
+    """The user gave something wrong: an option, a file, a name."""
 
     exit_code = ExitCode.USAGE
 
@@ -144,7 +144,7 @@ class ManifestError(UsageError):
 
 
 class UnfitFileError(UsageError):
-    """A file that the user brought does not run, install or start in a machine, whatever that one's topology."""
+    """A file that the user brought does not run, install or start in a machine, whatever its topology."""
 
 
 class UnknownNameError(UsageError):
@@ -176,7 +176,7 @@ def _listed(names: list[str]) -> str:
 
 
 class EnvironmentNotAbleError(MemqosError):
-    """This host cannot do what was asked, whatever the system under test is like."""
+    """This host lacks what the work needs, whatever the system under test."""
 
     exit_code = ExitCode.ENVIRONMENT
 
@@ -186,7 +186,7 @@ class MissingProgramError(EnvironmentNotAbleError):
 
 
 class EnactorNotAbleError(EnvironmentNotAbleError):
-    """Who makes plans true on this place does not do this; data: ability. A test that asks for it observes nothing."""
+    """The enactor lacks an ability; data: ability. A test that needs it is *not observable*."""
 
 
 class NoSpaceError(EnvironmentNotAbleError):
@@ -202,7 +202,7 @@ class MachineError(MachineryError):
 
 
 class AbortedError(MachineError):
-    """QEMU spoilt a boot: it crashed before Linux said a word, or lost a timer. Nothing that is tested had begun."""
+    """QEMU aborted a boot: it crashed before Linux printed anything, or lost a timer. No test had begun."""
 
 
 class WrongStateError(MachineError):
@@ -210,7 +210,7 @@ class WrongStateError(MachineError):
 
 
 class DamagedOriginError(MachineryError):
-    """What failed was on a machine whose checkpoint turned out to be damaged, and is gone: another try may do."""
+    """The failure was on a machine from a damaged checkpoint, which has been removed: another attempt may succeed."""
 
 
 class ImageError(MachineryError):
@@ -230,7 +230,7 @@ class CgroupFileError(MachineryError):
 
 
 class DeadlineError(MachineryError):
-    """A named condition did not come true in time; data: condition, last, elapsed (seconds)."""
+    """A named condition was not met in time; data: condition, last, elapsed (seconds)."""
 
 
 class NonconformanceError(MemqosError):

@@ -324,7 +324,7 @@ def test_it_can_be_used_with_the_keyboard_alone(opened):
     assert good.locator("..").get_attribute("open") is not None
 
 
-def test_what_is_shown_has_a_name_for_who_cannot_see_it(opened):
+def test_what_is_shown_has_a_name_for_screen_readers(opened):
     page = opened()
 
     nameless = page.evaluate(

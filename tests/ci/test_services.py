@@ -126,7 +126,7 @@ def test_the_actions_cache_changes_with_what_images_are_made_of(tmp_path, calls,
 
 def test_looking_for_kvm_fails_nowhere(tmp_path, calls, monkeypatch):
     monkeypatch.setenv("ANSWER", "1")
-    assert action("Use KVM if there is some", tmp_path)[0].returncode == 0
+    assert action("Use KVM if the runner has it", tmp_path)[0].returncode == 0
 
 
 def test_the_workflow_merges_what_its_jobs_found(tmp_path, calls):

@@ -35,7 +35,7 @@ def torn_down():
     gc.collect()
 
 
-def test_without_a_signal_a_task_that_nobody_asked_is_told_of(caplog):
+def test_without_a_signal_an_unawaited_task_is_reported(caplog):
     with Interruption():
         torn_down()
 
@@ -43,7 +43,7 @@ def test_without_a_signal_a_task_that_nobody_asked_is_told_of(caplog):
     assert COMPLAINTS.filters == []
 
 
-def test_after_a_signal_nobody_is_told_of_it_within_and_to_the_end(caplog):
+def test_after_a_signal_an_unawaited_task_is_not_reported(caplog):
     with Interruption() as interruption:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)

@@ -77,7 +77,7 @@ def test_what_takes_two_runtimes_is_known_of_both_together():
     assert verdict(entry=both, runtimes={"cri-o": "1.32.13", "runc": "1.1.15"}) is Verdict.DEVIATES
 
 
-def test_what_is_known_of_all_versions_is_known_of_one_that_nobody_tells():
+def test_entries_for_all_versions_apply_to_an_unknown_version():
     assert verdict(runtimes={"runc": ""}, entry=changed(ENTRY, since="", fixed="")) is Verdict.KNOWN
 
 

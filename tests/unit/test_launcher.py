@@ -171,7 +171,7 @@ def test_what_makes_no_machine_needs_nothing_that_machines_need(checkout, words)
 
 
 @pytest.mark.parametrize("verb", ["build", "shell", "exec"])
-def test_an_ordinary_user_who_makes_a_machine_needs_uidmap(checkout, verb):
+def test_an_ordinary_user_needs_uidmap_to_make_a_machine(checkout, verb):
     checkout.have_everything()
     (checkout.bin / "newuidmap").unlink(missing_ok=True)
     checkout.program("sudo", 'echo "sudo $*" >>"$CALLS"; exec "$@"')

@@ -94,7 +94,7 @@ def test_a_settings_file_that_cannot_be_read_is_named_and_not_ignored(tmp_path, 
     assert says in str(caught.value)
 
 
-def test_a_settings_file_of_another_encoding_that_says_nothing_of_memqos_is_nobodys_business(tmp_path):
+def test_a_settings_file_of_another_encoding_without_memqos_is_ignored(tmp_path):
     (tmp_path / "setup.cfg").write_bytes(b"[metadata]\nauthor = Ren\xe9\n")
     assert settings_files(tmp_path) == {}
 

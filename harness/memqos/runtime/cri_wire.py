@@ -161,7 +161,7 @@ def update_request(container_id: str, resources: ContainerResources) -> cri_pb2.
 
 
 def version_from_wire(message: cri_pb2.VersionResponse) -> RuntimeVersion:
-    """Who answered."""
+    """The runtime's name and version."""
     return RuntimeVersion(
         name=message.runtime_name, version=message.runtime_version, api_version=message.runtime_api_version
     )

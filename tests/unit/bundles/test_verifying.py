@@ -124,7 +124,7 @@ def test_a_malformed_signature_is_invalid(sealed, key, allowed):
     assert found == Signature(fault="SHA256SUMS.sig is not valid: Couldn't parse signature: missing header")
 
 
-def test_who_must_have_signed_and_did_not_is_a_fault(sealed, allowed):
+def test_a_missing_required_signer_is_a_fault(sealed, allowed):
     assert signature_of(sealed, allowed=allowed, identity="me@example.org").fault == "SHA256SUMS.sig is missing"
 
 

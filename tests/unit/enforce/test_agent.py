@@ -92,7 +92,7 @@ def test_the_step_that_fails_is_named_and_later_ones_are_not_done(mount: Path) -
     assert not (mount / "c").exists()
 
 
-def test_somebody_elses_cgroup_is_not_taken_over(mount: Path) -> None:
+def test_a_foreign_cgroup_is_not_taken_over(mount: Path) -> None:
     (mount / "kubepods").mkdir()
     failure = perform(request(mount, step("make", "/kubepods")))["failure"]
     assert (failure["kind"], failure["step"]) == ("foreign", 0)
@@ -107,7 +107,7 @@ def test_leftovers_of_earlier_runs_are_distinguished_from_other_cgroups(mount: P
     assert steps.leftovers({"": str(mount)}) == [("/kubepods", "run 1", False)]
 
 
-def test_somebody_elses_cgroup_is_neither_killed_nor_removed(mount: Path, marks: dict[Path, bytes]) -> None:
+def test_a_foreign_cgroup_is_neither_killed_nor_removed(mount: Path, marks: dict[Path, bytes]) -> None:
     (mount / "kubepods").mkdir()
     (mount / "kubepods" / "cgroup.procs").write_text("7\n")
     (mount / "kubepods" / "cgroup.kill").write_text("")

@@ -63,7 +63,7 @@ def test_one_of_cgroup_v1_holds_the_files_of_its_controllers(driver):
     assert node.target.list("/sys/fs/cgroup/memory/kubepods", deadline=Deadline.after(5)) is None
 
 
-def test_a_value_of_cgroup_v1_that_somebody_changed_deviates():
+def test_a_changed_value_of_cgroup_v1_deviates():
     node = fake_node(facts=LEGACY)
     web = pod("web")
 

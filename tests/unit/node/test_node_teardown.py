@@ -170,7 +170,7 @@ def test_pods_linger_until_the_node_is_used_again():
     assert wish.pods == 0
 
 
-def test_pods_that_somebody_wants_to_look_at_stay():
+def test_pods_of_a_kept_machine_stay():
     """A test's failure is reported after its pods' context has ended, by an error or without one."""
     wish = Wish()
     with pytest.raises(AssertionError), wish.node.admitted([pod("web")], kubelet()):

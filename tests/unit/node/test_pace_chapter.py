@@ -218,7 +218,7 @@ def test_pace_is_kept_where_memory_is(function, kubelet, tmp_path):
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)
-def test_who_takes_the_memory_may_not_be_swapped_out_for_it(function, kubelet, tmp_path):
+def test_the_aggressor_may_not_be_swapped_out(function, kubelet, tmp_path):
     """Otherwise it gives way, and the program that lost page cache has its pace again."""
     findings = findings_of(function, kubelet, tmp_path, SwapsPacedBench())
 

@@ -405,5 +405,5 @@ def test_more_is_swapped_than_other_rules_allow(amount, verdict):
         (0, -MI, []),
     ],
 )
-def test_who_has_others_write_to_the_disk_grows_no_faster_than_that(free, more, sizes):
+def test_growth_is_bounded_by_the_disk_that_others_use(free, more, sizes):
     assert [(one.size, one.rate) for one in growth_of(free, more)] == sizes

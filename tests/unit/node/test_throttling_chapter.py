@@ -157,7 +157,7 @@ def test_a_kernel_without_throttling_deviates_at_every_factor(factor, tmp_path):
     assert "memory.events" in findings_of(Unthrottled(), name, "v1.27", tmp_path, factor=factor)
 
 
-def test_a_stall_that_leaves_somebody_working_deviates(tmp_path, monkeypatch):
+def test_a_stall_that_leaves_a_task_working_deviates(tmp_path, monkeypatch):
     monkeypatch.setattr("tests.unit.node.memory.STALLED", "some avg10=9.00 avg60=9.00 avg300=9.00 total=900000\n"
                         "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")  # fmt: skip
     bench = MemoryBench()

@@ -43,7 +43,7 @@ def offer(sandboxes):
 
 
 @pytest.mark.parametrize("name", ["kubepods.slice", "kubepods", "kubelet.slice"])
-def test_cgroups_of_a_kubelet_are_somebodys(name, sandboxes):
+def test_cgroups_of_a_kubelet_are_refused(name, sandboxes):
     with pytest.raises(EnvironmentNotAbleError, match=f"it has cgroups of a kubelet: {name}"):
         require_free(machine(cgroups=[name]), FAKE_HIERARCHY, [offer(sandboxes)], deadline=soon())
 

@@ -190,7 +190,7 @@ def test_an_invalid_conmon_answer_is_a_machinery_error(answer: str) -> None:
 
 
 @pytest.mark.parametrize("image", ["busybox", "memqos.local/memload", "memqos.local/../x:1"])
-def test_an_image_of_somebody_else_is_refused(host: Host, image: str) -> None:
+def test_a_foreign_image_is_refused(host: Host, image: str) -> None:
     sandbox = host.runtime.run_sandbox(SPEC, deadline=soon())
     with pytest.raises(RuntimeCallError, match="no root file system"):
         host.runtime.create(sandbox, dataclasses.replace(CONTAINER, image=image), deadline=soon())

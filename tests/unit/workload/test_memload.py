@@ -260,7 +260,7 @@ def test_sleep_is_reported_separately_from_run_time(memload: Path) -> None:
     assert quick.slept_ms - paced.slept_ms < 400
 
 
-def test_who_waits_for_a_cpu_does_not_sleep(memload: Path) -> None:
+def test_waiting_for_a_cpu_is_not_sleep(memload: Path) -> None:
     """Three others want the one CPU that it may use."""
     one_cpu = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0)))]
     others = [subprocess.Popen([*one_cpu, "sh", "-c", "while :; do :; done"]) for _ in range(3)]
