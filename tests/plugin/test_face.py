@@ -59,7 +59,7 @@ deviations:
     look     cat /sys/fs/cgroup/kubepods/pod1/app/memory.high
     alike    2 findings in 2 cases: test_it[1], test_it[2]
     case     demo/test_demo.py::test_it[1]
-    again: memqos run 'demo/test_demo.py::test_it[1]'
+    rerun: memqos run 'demo/test_demo.py::test_it[1]'
 
 not observable:
   demo/test_demo.py::test_it[4]: the kernel has no such file
@@ -173,7 +173,7 @@ def test_gitlabs_log_has_sections(suite, run, monkeypatch):
 def test_a_file_that_cannot_be_collected_is_reported(suite, run):
     suite("import nothing_of_that_name")
     result = run()
-    result.stdout.fnmatch_lines(["demo/test_demo.py:", "*nothing_of_that_name*", "verdict: not run as asked*"])
+    result.stdout.fnmatch_lines(["demo/test_demo.py:", "*nothing_of_that_name*", "verdict: usage error*"])
 
 
 def test_requested_pytest_output_is_shown(suite, run):

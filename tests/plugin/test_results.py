@@ -55,7 +55,7 @@ def test_summary_names_each_deviation_its_results_and_the_command_to_repeat_it(s
             "deviations:",
             "  memory.high of container app of pod default/web is max, expected 4096",
             "    case     demo/test_demo.py::test_it?0-deviates?",
-            "*again: memqos run --runtime containerd+crun 'demo/test_demo.py::test_it?0-deviates?'",
+            "*rerun: memqos run --runtime containerd+crun 'demo/test_demo.py::test_it?0-deviates?'",
             "results: out",
             "verdict: deviates (1 case observed, 1 deviate; 1 finding about the runtime under test, 1 deviate)",
         ]

@@ -268,7 +268,7 @@ def test_a_release_between_two_of_the_catalogue_has_the_rules_that_hold_in_it(su
     result = run("--memqos-kubernetes=1.34")
 
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["*again: memqos run --kubernetes 1.34 'demo/test_demo.py::test_it?v1.34?'"])
+    result.stdout.fnmatch_lines(["*rerun: memqos run --kubernetes 1.34 'demo/test_demo.py::test_it?v1.34?'"])
 
 
 def test_markers_are_registered(pytester):

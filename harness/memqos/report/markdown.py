@@ -109,7 +109,7 @@ def _deviations(bundle: Bundle) -> Iterator[str]:
         yield f"- {inline(names[id(result)])}"
         lines = [finding_line(finding) for finding in result.deviations] or [result.reason]
         yield from (f"  - {inline(line)}" for line in lines[:MOST_LISTED])
-        yield f"  - again: {_code(again(bundle, result))}"
+        yield f"  - rerun: {_code(again(bundle, result))}"
     yield from _more(len(deviating))
 
 

@@ -285,7 +285,7 @@ def _causes(bundle: Bundle, *, results_folder: str, suites: str) -> Iterator[tup
         lines.append(f"  case     {names[id(first)]}")
         if first.host:
             lines.append(f"  host     {plain(_one_line(first.host))}")
-        lines.append(f"  again: {again(bundle, first, suites=suites)}")
+        lines.append(f"  rerun: {again(bundle, first, suites=suites)}")
         if first.folder:
             lines.append(f"  evidence: {results_folder}/{first.folder}")
         yield cause.outcome, lines

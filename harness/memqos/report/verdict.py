@@ -34,7 +34,7 @@ def verdict_line(bundle: Bundle) -> str:
         ExitCode.DEVIATES: "deviates" if tests[Outcome.DEVIATES.value] else "known deviations were not observed",
         ExitCode.INTERRUPTED: "interrupted",
         ExitCode.MACHINERY: "machinery failed; this says nothing about the system under test",
-        ExitCode.USAGE: "not run as asked",
+        ExitCode.USAGE: "usage error",
         ExitCode.NOTHING_OBSERVED: "nothing was observed",
         ExitCode.ENVIRONMENT: "this host cannot run it",
         ExitCode.CLOSED_PIPE: "ended early, because the reader closed the output",

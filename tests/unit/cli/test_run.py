@@ -129,7 +129,7 @@ def test_the_command_that_repeats_a_case_of_ones_own_suites_finds_it(own):
     test = own / "ours/team/test_team.py"
     test.write_text(test.read_text().replace("CONFORMS", "DEVIATES"))
 
-    assert "again: memqos run 'ours/team/test_team.py::test_it[0]'" in in_folder(own, "run", "ours").stdout
+    assert "rerun: memqos run 'ours/team/test_team.py::test_it[0]'" in in_folder(own, "run", "ours").stdout
 
 
 def test_a_folder_without_suites_is_refused(own):

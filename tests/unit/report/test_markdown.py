@@ -20,7 +20,7 @@ def test_it_has_verdict_chapters_deviations_with_their_command_and_machines():
     assert "| chapter | conforms | deviates | not observable | machinery | usage | seconds |" in text
     assert "| values | 1 | 1 | 1 | 2 | 0 | 7.5 |" in text
     assert "> bundle.json is damaged." in text
-    assert "  - again: `memqos run --runtime crun" in text
+    assert "  - rerun: `memqos run --runtime crun" in text
     assert "<details><summary>Not observable: 1</summary>" in text
     assert "kernel 6.12.107, containerd 1.7.24, crun 1.21" in text
 
