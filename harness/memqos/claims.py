@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.errors import UnknownNameError, UsageError
@@ -31,10 +31,10 @@ NEEDS: Mapping[str, str] = {
     "bare scope": "the runtime puts containers below a scope without protection, as crun before 1.18",
     "no bare scope": "no scope without protection is between a pod and its containers",
     "psi": "the kernel has PSI (memory.pressure can be read)",
-    "zones": "the machine has at least two NUMA nodes",
-    "two zones": "the machine has exactly two NUMA nodes, as the kubelets' reservedMemory requires",
-    "far zone": "the machine has a NUMA node with memory and no CPUs",
-    "three zones": "the machine has at least three NUMA nodes",
+    "NUMA nodes": "the machine has at least two NUMA nodes",
+    "two NUMA nodes": "the machine has exactly two NUMA nodes, as the kubelets' reservedMemory requires",
+    "far NUMA node": "the machine has a NUMA node with memory and no CPUs",
+    "three NUMA nodes": "the machine has at least three NUMA nodes",
     "distances": "the machine has a NUMA node with CPUs, one near to it, and one farther away",
     "2 MiB pages": "the machine can reserve huge pages of 2 MiB",
     "unified": "the runtime passes CRI's `unified` to cgroup files",
@@ -57,6 +57,13 @@ NEEDS: Mapping[str, str] = {
     "two kubelets": "two kubelets of different releases are given, so one can be upgraded to the other",
 }
 """What a claim can need, and what that means; a machine or runtime without it makes the claim not observable."""
+_FORMER_NEEDS = {
+    "zones": "NUMA nodes",
+    "two zones": "two NUMA nodes",
+    "far zone": "far NUMA node",
+    "three zones": "three NUMA nodes",
+}
+"""Needs by their names up to 0.1, which are still read."""
 
 
 class ClaimKind(StrEnum):
@@ -192,6 +199,7 @@ def _chapter(file: Path) -> Iterator[Claim]:
             value = {_DEFAULT: default, **given} if isinstance(given, dict) else given
             claim_id = f"{chapter}/{name}"
             claim = found.checked((name,), Claim, field=claim_id, value=value, more={"id": claim_id})
+            claim = structs.replace(claim, needs=tuple(_FORMER_NEEDS.get(need, need) for need in claim.needs))
             for key, what, next_step in _contradictions(claim):
                 raise found.error(what, (name, key), field=claim_id, next_step=next_step)
             yield claim

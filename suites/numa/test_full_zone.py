@@ -32,7 +32,7 @@ def narrow_zone(qos_node):
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
-@pytest.mark.claim("numa/full-zone-kills")
+@pytest.mark.claim("numa/full-numa-node-kills")
 def test_a_full_numa_node_kills_although_another_is_empty(
     qos_node, qos_kubelet, narrow_zone, qos_catalog, qos_evidence
 ):
@@ -50,7 +50,7 @@ def test_a_full_numa_node_kills_although_another_is_empty(
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
-@pytest.mark.claim("numa/full-zone-reclaims")
+@pytest.mark.claim("numa/full-numa-node-reclaims")
 def test_page_cache_of_a_full_numa_node_is_reclaimed(qos_node, qos_kubelet, narrow_zone, qos_catalog, qos_evidence):
     """The program writes more than its NUMA node can hold, and none of it goes to the other one."""
     with qos_node.watched(qos_catalog.pod("zone-cache"), qos_kubelet, rests_on=MEMS, zone=narrow_zone) as container:

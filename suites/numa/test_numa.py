@@ -173,7 +173,7 @@ def test_pods_are_placed_in_order_until_no_numa_node_has_room(in_order, qos_evid
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.36-static")
-@pytest.mark.claim("numa/freed-zone-is-used-again")
+@pytest.mark.claim("numa/freed-numa-node-is-used-again")
 def test_the_next_pod_uses_the_numa_node_of_an_ended_pod(in_order, qos_evidence):
     """The first pod ends, the second stays where it is, and the next pod gets the first one's NUMA node."""
     (freed, stood), _, (stands, takes) = in_order
@@ -189,7 +189,7 @@ def test_the_next_pod_uses_the_numa_node_of_an_ended_pod(in_order, qos_evidence)
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-tiered")
-@pytest.mark.claim("numa/far-zone-holds-memory")
+@pytest.mark.claim("numa/far-numa-node-holds-memory")
 def test_memory_is_on_a_numa_node_without_cpus(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The program runs on the CPUs of a NUMA node other than the one that it is bound to."""
     far = next(zone.id for zone in qos_node.facts.zones if not zone.cpus)

@@ -20,7 +20,7 @@ MEMS = [Knob.CPUSET_MEMS]
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
-@pytest.mark.claim("numa/full-zone-spills-to-the-nearest")
+@pytest.mark.claim("numa/full-numa-node-spills-to-the-nearest")
 def test_a_full_numa_node_spills_to_the_nearest(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The program runs on its own NUMA node's CPUs and may use three NUMA nodes, of which its own is nearly full."""
     order = qos_node.fallback()

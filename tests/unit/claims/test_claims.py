@@ -35,6 +35,13 @@ def test_claims_of_all_chapters_are_found_by_id(tmp_path):
     assert len(known) == 3
 
 
+def test_former_names_of_needs_are_read(tmp_path):
+    """Up to 0.1 NUMA nodes were called zones."""
+    write(tmp_path, claim(needs=["zones", "far zone", "swap"]))
+
+    assert claims.load(tmp_path)["values/one"].needs == ("NUMA nodes", "far NUMA node", "swap")
+
+
 def test_a_chapter_may_be_left_out_of_the_default_but_for_some_claims(tmp_path):
     more = claim("three").rstrip("\n") + "\ndefault = true\n"
     write(tmp_path, "default = false\n" + claim("one") + more + claim("two"))

@@ -17,7 +17,7 @@ from tests.unit.node.asked import Asked, deviating, findings
 ALL = load_docker_requests()
 RUNC = Runtimes(cri=traits_of("docker", "26.1.5"), oci=TRIXIE.oci)
 CRUN = Runtimes(cri=traits_of("docker", "28.5.2"), oci=traits_of("crun", "1.28"))
-OF_THE_MACHINE = {name for name in ALL if "missing-zone" in name}
+OF_THE_MACHINE = {name for name in ALL if "missing-numa-node" in name}
 """The engine refuses by the machine's resources, which the fake does not know."""
 
 

@@ -12,7 +12,7 @@ from tests.unit.node.fakes import FACTS, Bench
     ("facts", "need", "why"),
     [
         ({}, "swap", ""),
-        ({}, "zones", ""),
+        ({}, "NUMA nodes", ""),
         ({}, "psi", ""),
         ({}, "unified", ""),
         ({"pressure": False}, "psi", "the kernel has no PSI of cgroups"),
@@ -55,7 +55,7 @@ def test_a_small_node_lacks_swap_and_zones():
     node = Bench(node=dataclasses.replace(FACTS, swap=0, zones=FACTS.zones[:1])).node
 
     assert node.why_not("swap") == "the machine has no swap"
-    assert node.why_not("zones") == "the machine has one NUMA node"
+    assert node.why_not("NUMA nodes") == "the machine has one NUMA node"
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_a_small_node_lacks_swap_and_zones():
     [
         ("swap", "two-zones"),
         ("small swap", "small-swaps"),
-        ("zones", "two-zones"),
-        ("far zone", "far-memory"),
-        ("three zones", "four-zones"),
+        ("NUMA nodes", "two-zones"),
+        ("far NUMA node", "far-memory"),
+        ("three NUMA nodes", "four-zones"),
         ("roomy shares", "two-zones"),
-        ("two zones", "two-zones"),
+        ("two NUMA nodes", "two-zones"),
     ],
 )
 def test_for_a_machine_of_memqos_a_fitting_topology_is_named(need, topology):
@@ -101,4 +101,4 @@ def test_shares_of_the_swap_are_of_use_where_swap_and_memory_fit(swap, roomy, sc
 def test_two_zones_are_neither_one_nor_three(zones, why):
     node = Bench(node=dataclasses.replace(FACTS, zones=(FACTS.zones * 2)[:zones])).node
 
-    assert node.why_not("two zones") == (f"the machine has {why} NUMA nodes, not two" if why else "")
+    assert node.why_not("two NUMA nodes") == (f"the machine has {why} NUMA nodes, not two" if why else "")

@@ -80,8 +80,8 @@ def needs_of(function):
 def machine_for(function):
     """The facts of a machine with the claim's needs, if it is not the usual one."""
     other = {
-        "far zone": {"zones": FAR},
-        "three zones": {"zones": FOUR},
+        "far NUMA node": {"zones": FAR},
+        "three NUMA nodes": {"zones": FOUR},
         "distances": {"zones": FOUR},
         "small swap": {"swap": 112 << 20},
     }

@@ -33,7 +33,7 @@ THE_KERNELS = {
     name
     for name in ALL
     if any(word in name for word in ("zone", "cpu", "quota-too-short", "score-out", "huge-pages")) and "refuses" in name
-} - {"refuses-zone-that-is-no-number"}
+} - {"refuses-mems-that-are-no-numbers"}
 """Refused by a kernel for values that an in-memory tree accepts: so a runtime swallows them."""
 
 
@@ -54,7 +54,7 @@ def test_what_a_runtime_swallows_that_the_kernel_would_refuse_deviates(name: str
 
 
 def test_what_has_to_be_refused_and_is_taken_deviates() -> None:
-    [told, *_] = findings("refuses-missing-zone")
+    [told, *_] = findings("refuses-missing-numa-node")
     assert (told.verdict, told.knob) == (Verdict.DEVIATES, "create")
     assert (told.expected, told.observed) == ("refused: the machine has no such NUMA node", "taken")
 

@@ -18,10 +18,10 @@ _WOULD_DO = {
     "small swap": "--topology small-swaps",
     "roomy shares": "--topology two-zones",
     "scant shares": "--topology two-zones",
-    "zones": "--topology two-zones",
-    "two zones": "--topology two-zones",
-    "far zone": "--topology far-memory",
-    "three zones": "--topology four-zones",
+    "NUMA nodes": "--topology two-zones",
+    "two NUMA nodes": "--topology two-zones",
+    "far NUMA node": "--topology far-memory",
+    "three NUMA nodes": "--topology four-zones",
     "distances": "--topology four-zones",
     "zswap": "--profile forky",
     "zswap writeback": "--profile forky",
@@ -73,11 +73,11 @@ def _of_machine(facts: TargetFacts) -> dict[str, str | Literal[False]]:
         and f"tmpfs of kernel {node.kernel} has no mount option noswap (6.4 or later)",
         "memory_recursiveprot": not facts.hierarchy.is_recursive and "cgroups are mounted without memory_recursiveprot",
         "psi": not facts.pressure and "the kernel has no PSI of cgroups",
-        "zones": len(node.zones) < 2 and "the machine has one NUMA node",  # noqa: PLR2004
-        "two zones": len(node.zones) != 2  # noqa: PLR2004
+        "NUMA nodes": len(node.zones) < 2 and "the machine has one NUMA node",  # noqa: PLR2004
+        "two NUMA nodes": len(node.zones) != 2  # noqa: PLR2004
         and f"the machine has {len(node.zones)} NUMA nodes, not two",
-        "far zone": all(zone.cpus for zone in node.zones) and "every NUMA node of the machine has CPUs",
-        "three zones": len(node.zones) < 3  # noqa: PLR2004
+        "far NUMA node": all(zone.cpus for zone in node.zones) and "every NUMA node of the machine has CPUs",
+        "three NUMA nodes": len(node.zones) < 3  # noqa: PLR2004
         and "the machine has fewer than three NUMA nodes",
         "distances": fallback(node.zones) is None and "each NUMA node of the machine is equally far from all others",
         "zswap": "memory.zswap.max" not in facts.zswap and f"kernel {node.kernel} has no memory.zswap.max",
