@@ -118,6 +118,7 @@ sleep that the kernel's formula gives, and whether the program sleeps or thrashe
 how the container ended: killed at memory.max, otherwise, or not known.
 
 \b
+Examples:
   memqos analyze throttle.csv
   memqos analyze watch.csv --memory-high 7744360448 --memory-max 8Gi --hz 1000
   memqos analyze watch.csv --memory-high 246Mi --memory-max 256Mi --pod aggressor

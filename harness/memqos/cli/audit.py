@@ -30,6 +30,7 @@ node that is only read: ssh://[USER@]HOST, local://, docker://NAME for one of ki
 facts, runtimes, release and pods come from the node or the recording, unless an option overrides them.
 
 \b
+Examples:
   memqos audit node7.json
   memqos audit nodes/ --json                     a row for each node, and the deviations by cause
   memqos audit ssh://root@node7 kubectl://node8
@@ -37,7 +38,7 @@ facts, runtimes, release and pods come from the node or the recording, unless an
   memqos audit node7.json --what-if --kubernetes 1.37 --set memoryThrottlingFactor=0.8
   memqos audit ssh://root@node7 --watch
   kubectl get pods -A -o json --field-selector spec.nodeName=node7 | memqos audit --target ssh://root@node7 --pods -
-  memqos audit --tree node7.json --was-config before.yaml --was-pods pods-before.yaml
+  memqos audit node7.json --was-config before.yaml --was-pods pods-before.yaml
 
 On a live node a value deviates only if two readings have it. Pods of a cluster are judged by what their kubelet has
 allocated (status), not by their spec. The output names every file that deviates, with the reasons for the expected

@@ -23,6 +23,7 @@ It only reads the node. One program, which needs nothing but Python 3.6, runs th
 that write no cgroup are not collected. A node without Python is read by shell commands, without its counters.
 
 \b
+Examples:
   memqos collect ssh://root@node7 > node7.json
   memqos collect kubectl://node7 > node7.json           by a pod without rights on the node
   memqos collect docker://kind-control-plane > kind.json

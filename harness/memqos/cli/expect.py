@@ -106,25 +106,38 @@ ResourceQuota, Namespace and VerticalPodAutoscaler objects in the same input are
 The command runs no containers: the reference engine computes each value, with its reasons.
 
 \b
+What must hold, and why:
   memqos expect pod.yaml --kubernetes 1.36
   memqos expect pod.yaml --kubernetes 1.27 --kubelet-config kubelet.yaml --why memory.high
   memqos expect a.yaml b.yaml --kubernetes 1.36 --capacity-memory 16Gi --swap 4Gi --cpus 8 --json
   memqos expect pod.yaml --kubernetes 1.36 --set featureGates.MemoryQoS=true --set memoryThrottlingFactor=0.8
+
+\b
+Pods from other programs:
+  kubectl get pods -A -o json | memqos expect - --kubernetes 1.36 --node-name n7
+  helm template web ./chart | memqos expect - --kubernetes 1.36
+  memqos expect -R deploy/ --kubernetes 1.36 --replicas 1 --replicas web=3
+  memqos expect limits.yaml web.yaml vpa.yaml --kubernetes 1.36 --namespace team-a --vpa
+  memqos expect pods.yaml --kubernetes 1.36 --pod 'team-a/web-*' --container app
+
+\b
+The effect of an upgrade, a configuration or a resize:
+  memqos expect pod.yaml --diff 1.27 1.36 --kubelet-config kubelet.yaml
+  memqos expect pod.yaml --diff 1.36 1.37 --kubelet-config kubelet.yaml --running
+  memqos expect pod.yaml --kubernetes 1.36 --kubelet-config a.yaml --diff-config b.yaml
+  memqos expect pod.yaml --kubernetes 1.36 --resize wanted.yaml
+  memqos expect pod.yaml --kubernetes 1.34 --resize wanted.yaml --state web/app=crash-looping
+  memqos expect pod.yaml --kubernetes 1.37 --kubelet-config a.yaml --diff-config b.yaml --running --resize wanted.yaml
+
+\b
+What the runtime writes, and what the kernel does with it:
   memqos expect pod.yaml --kubernetes 1.36 --translate docker --translate files --runtime crun@1.21 --driver systemd
   memqos expect pod.yaml --kubernetes 1.36 --protection --usage web/app=200Mi
   memqos expect pod.yaml --kubernetes 1.36 --set memoryThrottlingFactor=0.8 --throttling
   memqos expect pods.yaml --kubernetes 1.36 --oom --usage web/app=200Mi
-  memqos expect pod.yaml --diff 1.27 1.36 --kubelet-config kubelet.yaml
-  memqos expect pod.yaml --kubernetes 1.36 --kubelet-config a.yaml --diff-config b.yaml
-  memqos expect pod.yaml --diff 1.36 1.37 --kubelet-config kubelet.yaml --running
-  memqos expect pod.yaml --kubernetes 1.36 --resize wanted.yaml
-  memqos expect pod.yaml --kubernetes 1.34 --resize wanted.yaml --state web/app=crash-looping
-  memqos expect pod.yaml --kubernetes 1.37 --kubelet-config a.yaml --diff-config b.yaml --running --resize wanted.yaml
-  kubectl get pods -A -o json | memqos expect - --kubernetes 1.36 --node-name n7
-  memqos expect -R deploy/ --kubernetes 1.36 --replicas 1 --replicas web=3
-  helm template web ./chart | memqos expect - --kubernetes 1.36
-  memqos expect limits.yaml web.yaml vpa.yaml --kubernetes 1.36 --namespace team-a --vpa
-  memqos expect pods.yaml --kubernetes 1.36 --pod 'team-a/web-*' --container app
+
+\b
+Errors in the texts of the enhancement proposals:
   memqos expect --errata
 """
 

@@ -194,6 +194,7 @@ def written(output: str) -> Iterator[None]:
 HELP = """Report on results folders, also on that of a killed run. Several folders are read as one.
 
 \b
+Examples:
   memqos report html results/TIME -o report.html     write one HTML file that needs nothing else
   memqos report show results/TIME                    print the summary of the run again
   memqos report compare results/OLD results/NEW      print what improved and what got worse

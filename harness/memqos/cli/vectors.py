@@ -16,6 +16,7 @@ __all__ = ["command"]
 HELP = """Literal cases of what kubelets write, for table tests of other programs.
 
 \b
+Examples:
   memqos vectors export --kubernetes 1.37 > memory_qos_v1.37.json
 """
 
@@ -26,6 +27,7 @@ those of memqos's own catalogue, as far as the release accepts them, or the give
 the fields and an example in Go.
 
 \b
+Examples:
   memqos vectors export --kubernetes 1.37 > memory_qos_v1.37.json
   memqos vectors export --kubernetes 1.36 --pods pod.yaml --kubelet-config kubelet.yaml
 """
