@@ -30,7 +30,7 @@ __all__ = ["command"]
 HELP = """Make systems wrong on purpose, and see which claims notice: proof that the suites can fail.
 
 A mutant is an OCI runtime, a CRI server, an enforcement, a systemd unit, another writer or a kernel condition that is
-wrong in one way. For each mutant memqos runs the cases that can notice it, cheapest first, and stops at the first kill.
+wrong in one way. For each mutant memqos runs the cases that can notice it, fastest first, and stops at the first kill.
 It prints the claim that killed the mutant, and whether the claim named the right control file of the right cgroup.
 
 The mutants are rows of data in vm/mutants. --mutants adds your own: see docs/how-to/mutants.md.

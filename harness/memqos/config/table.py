@@ -148,12 +148,12 @@ class Kind(Enum):
     DURATION = "a time, such as 90s, 20m or 1h30m"
     RUNTIME = "a version such as 1.3.6, or one with its runtime's name, such as crun@1.21"
     FILE = "an existing file"
-    FILES = "existing files, each with an option of its own"
+    FILES = "existing files, one for each option"
     FOLDER = "a folder"
     SHARD = "a part of several, such as 2/5"
-    PLACED = "files or folders with their place in the machine, SRC:DST or SRC:DST:MODE, each with an option of its own"
-    UNITS = "systemd units, each with an option of its own"
-    PROGRAMS = "programs, PATH or NAME=PATH, each with an option of its own"
+    PLACED = "files or folders with their place in the machine, SRC:DST or SRC:DST:MODE, one for each option"
+    UNITS = "systemd units, one for each option"
+    PROGRAMS = "programs, PATH or NAME=PATH, one for each option"
 
     @property
     def is_repeated(self) -> bool:

@@ -253,7 +253,7 @@ def test_a_page_shows_the_fleet_or_one_node(told: Told, nodes: Path, tmp_path: P
 def test_a_watch_writes_no_files(told: Told, nodes: Path, tmp_path: Path, option: str) -> None:
     code, _, err = told(nodes / "node-0001.json", "--watch", "--looks", 1, option, tmp_path / "file")
     assert code == 4
-    assert f"{option}: it is about one look, and --watch takes many." in err
+    assert f"{option}: it cannot be combined with --watch." in err
 
 
 def test_junit_has_a_case_for_each_pod_and_an_error_for_an_unjudged_node(
