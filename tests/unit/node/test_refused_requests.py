@@ -32,8 +32,8 @@ from tests.unit.node.asked import (
 THE_KERNELS = {
     name
     for name in ALL
-    if any(word in name for word in ("zone", "cpu", "quota-too-short", "score-out", "huge-pages")) and "refuses" in name
-} - {"refuses-mems-that-are-no-numbers"}
+    if any(word in name for word in ("numa-node", "cpu", "quota-too-short", "score-out", "huge-pages")) and "refuses" in name
+}
 """Refused by a kernel for values that an in-memory tree accepts: so a runtime swallows them."""
 
 

@@ -36,16 +36,16 @@ def test_no_text_becomes_markup():
     assert inline(EVIL) == (
         r"\<script\>x\</script\> \@team \#1 \[a\]\(http://b\) \| \`c\` \# head \!\[i\]\(j\) \~\~k\~\~ \\\| \&lt;"
     )
-    assert "<script>" not in "".join(line for line in text.splitlines() if "again:" not in line)
+    assert "<script>" not in "".join(line for line in text.splitlines() if "rerun:" not in line)
     assert {line.count("|") - line.count("\\|") for line in text.splitlines() if line.startswith("| ")} == {8}
 
 
 def test_a_command_is_code_with_any_name():
     evil = dataclasses.replace(BUNDLE, results=(result("``x`` <b>", Outcome.DEVIATES, reason="r"),))
 
-    (line,) = (line for line in markdown(evil).splitlines() if "again:" in line)
+    (line,) = (line for line in markdown(evil).splitlines() if "rerun:" in line)
 
-    assert line.startswith("  - again: ``` memqos run ")
+    assert line.startswith("  - rerun: ``` memqos run ")
     assert line.endswith(" ```")
 
 
