@@ -29,11 +29,8 @@ from tests.unit.node.asked import (
     findings,
 )
 
-THE_KERNELS = {
-    name
-    for name in ALL
-    if any(word in name for word in ("numa-node", "cpu", "quota-too-short", "score-out", "huge-pages")) and "refuses" in name
-}
+_OF_THE_KERNEL = ("numa-node", "cpu", "quota-too-short", "score-out", "huge-pages")
+THE_KERNELS = {name for name in ALL if "refuses" in name and any(word in name for word in _OF_THE_KERNEL)}
 """Refused by a kernel for values that an in-memory tree accepts: so a runtime swallows them."""
 
 
