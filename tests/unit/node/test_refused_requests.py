@@ -236,3 +236,40 @@ def test_versions_that_are_not_known_make_a_refusal_not_observable() -> None:
     [told, *_] = findings(unlimited, RefusesUnlimited, Runtimes(cri=BUNDLES, oci=traits_of("runc", "1.2")))
     assert told.verdict is Verdict.NOT_OBSERVABLE
     assert "versions of the runtime differ" in told.why_not
+
+
+OF_REQUESTS = frozenset({"requested", "beside", "updated"})
+"""The containers of cases; the pod has one of its own."""
+
+
+class RefusesUnifiedAtCreation(Asked):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        if spec.resources.unified and spec.name in OF_REQUESTS:
+            raise RuntimeCallError("no unified entries", data={"details": "no unified entries"})
+        return super().create(sandbox, spec, deadline=deadline)
+
+
+class RefusesUnifiedInUpdates(Asked):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        if resources.unified:
+            raise RuntimeCallError("no unified entries", data={"details": "no unified entries"})
+        self.fake.update(handle, resources, deadline=deadline)
+
+
+@pytest.mark.parametrize(("kind", "knob"), [(RefusesUnifiedAtCreation, "create"), (RefusesUnifiedInUpdates, "update")])
+def test_a_wrong_refusal_in_a_case_that_waits_deviates(kind: type[Asked], knob: str) -> None:
+    told, *_, after = findings("update-later", kind)
+    assert (told.verdict, told.knob, told.observed) == (Verdict.DEVIATES, knob, "refused: no unified entries")
+    assert after.observed == "the next request is accepted"
+
+
+class RefusesAll(Asked):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        if spec.name in OF_REQUESTS:
+            raise RuntimeCallError("no containers", data={"details": "no containers"})
+        return super().create(sandbox, spec, deadline=deadline)
+
+
+def test_a_runtime_that_creates_nothing_is_no_finding_in_a_case_that_waits() -> None:
+    with pytest.raises(RuntimeCallError, match="no containers"):
+        findings("update-later", RefusesAll)

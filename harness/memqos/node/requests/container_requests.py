@@ -102,7 +102,7 @@ class Standing:
     """Two containers of a pod; one was updated. containers: by name, each with its requests so far.
 
     asker: creates and reads them. before: the files of the pod and of the other container before the update. updated:
-    LATER_SECONDS after the last update. failure: what failed on the way.
+    LATER_SECONDS after the last update. asked: the last request, with those before it. failure: what failed on the way.
     """
 
     asker: Requests
@@ -110,6 +110,7 @@ class Standing:
     containers: dict[str, tuple[RequestedContainer, ContainerHandle]] = field(default_factory=dict)
     before: Mapping[CgroupPath, Mapping[str, FileText]] = field(default_factory=dict)
     updated: Deadline = field(default_factory=lambda: Deadline.after(0))
+    asked: RequestedContainer | None = None
     failure: MachineryError | None = None
 
 
@@ -261,12 +262,12 @@ class Requests:
 
     def _made_to_stand(self, case: AnyRequestCase, standing: Standing) -> None:
         for name in (BESIDE, UPDATED):
-            container = requested(case.create, self.kubelet.runtimes, self.kubelet.host)
+            container = standing.asked = requested(case.create, self.kubelet.runtimes, self.kubelet.host)
             handle = self._create(standing.pod, case.create, name)
             standing.containers[name] = (container, handle)
         standing.before = self.neighbours(standing.pod)
         for update in case.updates:
-            container = requested_again(container, update)
+            container = standing.asked = requested_again(container, update)
             ask_for_update(self.runtime, handle, update, deadline=_soon())
             standing.containers[UPDATED] = (container, handle)
         standing.updated = Deadline.after(LATER_SECONDS)
@@ -281,6 +282,8 @@ class Requests:
         """The containers in this one's pod, which are removed afterwards."""
         pod = standing.pod
         with self.removing(pod, BESIDE), self.removing(pod, UPDATED):
+            if isinstance(standing.failure, RuntimeCallError) and standing.asked is not None:
+                return self._refused(standing, standing.failure, standing.asked)
             if standing.failure is not None:
                 raise standing.failure
             if (left := standing.updated.remaining) > 0:
@@ -289,6 +292,16 @@ class Requests:
             for container, handle in standing.containers.values():
                 found += self.shown(container, pod, handle)
             return [*found, *self.kept(standing.before, self.neighbours(pod))]
+
+    def _refused(self, standing: Standing, error: RuntimeCallError, asked: RequestedContainer) -> Sequence[Finding]:
+        """The refusal of this request, and its effects; its containers are removed by the caller."""
+        update = len(asked.requests) > 1
+        told = refused_finding(error, asked, update=update)
+        if not update:
+            with self.removing(standing.pod):
+                return [told, self._next(standing.pod, error, told)]
+        before, handle = standing.containers[UPDATED]
+        return [told, *self.shown(before, standing.pod, handle), self._next_update(handle)]
 
     def _asked(self, case: AnyRequestCase, pod: AdmittedPod, below: frozenset[str]) -> list[Finding]:
         """The findings for the requests in order, until one is refused or should have been."""
