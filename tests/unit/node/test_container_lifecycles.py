@@ -15,7 +15,7 @@ from memqos.catalog.requests import RequestCase
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.versions import CRI_RUNTIMES, TRIXIE, Runtimes, traits_of_program
-from memqos.errors import MachineryError, RuntimeCallError
+from memqos.errors import MachineryError, NonconformanceError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.node.connection import node_on
@@ -269,10 +269,26 @@ def test_an_event_for_several_cases_happens_once(verb: str) -> None:
 def test_a_refused_container_affects_no_other(verb: str) -> None:
     happened: list[str] = []
     outcomes = together(RefusesOneOfThree, verb, TOGETHER, happened)
-    assert isinstance(outcomes["unified-high"].exception(), RuntimeCallError)
+    error = outcomes["unified-high"].exception()
+    assert isinstance(error, NonconformanceError)
+    finding = error.data["finding"]
+    assert isinstance(finding, Finding)
+    assert (finding.verdict, finding.knob, finding.expected) == (Verdict.DEVIATES, "create", "taken")
     assert happened == [verb]
     for name in ("everything", "limit"):
         assert {finding.verdict for finding in outcomes[name].result()} == {Verdict.CONFORMS}
+
+
+class RefusesAllRequests(Lives):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        if spec.name.startswith("requested"):
+            raise RuntimeCallError("no containers")
+        return super().create(sandbox, spec, deadline=deadline)
+
+
+def test_a_runtime_that_creates_nothing_is_no_finding() -> None:
+    with pytest.raises(RuntimeCallError, match="no containers"):
+        asked(lambda life: life.left_alone(EVERYTHING), RefusesAllRequests)
 
 
 @pytest.mark.parametrize("verb", SEVERAL)

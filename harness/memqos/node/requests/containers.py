@@ -13,12 +13,13 @@ from memqos.clock import SYSTEM_CLOCK, Deadline, wait
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, PROCESSES
-from memqos.errors import UsageError
+from memqos.engine.translate.requested import requested
+from memqos.errors import NonconformanceError, RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
 from memqos.node.pods.population import place_outside
-from memqos.node.pods.refusal import NAME, SUBJECT
+from memqos.node.pods.refusal import NAME, SUBJECT, refused_finding
 from memqos.node.requests.container_requests import Requests
 from memqos.runtime.base import (
     ContainerHandle,
@@ -102,16 +103,38 @@ class Containers:
         sandbox: SandboxHandle | None = None,
         name: str = NAME,
     ) -> Iterator[ContainerHandle]:
-        """A container in the pod, or in a further sandbox; several threads may have one in a sandbox each."""
+        """A container in the pod, or in a further sandbox; several threads may have one in a sandbox each.
+
+        NonconformanceError with its finding if the runtime refuses it, and starts another one without resources.
+        """
         pod = (
             self.requests.pod
             if sandbox is None
             else dataclasses.replace(self.requests.pod, sandbox=sandbox, containers={})
         )
         with self.requests.removing(pod):
-            handle = self.made(resources, *commands, pod=pod, name=name)
-            self.requests.runtime.start(handle, deadline=soon())
+            try:
+                handle = self.made(resources, *commands, pod=pod, name=name)
+                self.requests.runtime.start(handle, deadline=soon())
+            except RuntimeCallError as error:
+                raise self._refused(error, resources, pod, name) from error
             yield handle
+
+    def _refused(
+        self, error: RuntimeCallError, resources: ContainerResources, pod: AdmittedPod, name: str
+    ) -> Exception:
+        """The error itself, unless it is a finding: the request is valid, and a container without it starts."""
+        kubelet = self.requests.kubelet
+        told = refused_finding(error, requested(resources, kubelet.runtimes, kubelet.host), update=False)
+        if told.verdict is not Verdict.DEVIATES:
+            return error
+        try:
+            self.requests.remove(pod)
+            self.requests.runtime.start(self.made(_NOTHING, pod=pod, name=f"{name}-next"), deadline=soon())
+        except RuntimeCallError:
+            return error
+        said = f"{told.knob} of {told.subject} is {told.observed}, expected {told.expected}"
+        return NonconformanceError(said, data={"finding": told})
 
     def cgroup_of(self, handle: ContainerHandle) -> CgroupPath:
         """A container's own cgroup."""
