@@ -58,7 +58,7 @@ def node(tmp_path):
             throttling_factor=fields.get("memoryThrottlingFactor"),
             memory_reservation_policy=ReservationPolicy(fields.get("memoryReservationPolicy", "None")),
         )
-        runtimes = Runtimes(cri=traits_of("containerd", "2.1.4"), oci=traits_of("runc", "1.3.3"), systemd="257")
+        runtimes = Runtimes(cri=traits_of("containerd", "2.1.4"), oci=traits_of("runc", "1.3.3"), systemd=257)
         kubelet = Kubelet.of(
             node=NodeFacts(memory=16 * GI, cpus=4), release=release, settings=settings, driver=CgroupDriver.SYSTEMD,
             runtimes=runtimes,
