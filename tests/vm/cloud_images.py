@@ -70,13 +70,13 @@ mcopy -i boot.img debian.conf ::/loader/entries/debian.conf
 SYSTEMD_BOOT = Loader(
     packages=("systemd-boot-efi",), table=GPT, boot=FAT + OWN_KERNEL + _systemd_boot("x64", COMMAND_LINE)
 )
-SYSLINUX = Loader(
+SYSLINUX_WITHOUT_PSI = Loader(
     packages=("syslinux", "syslinux-common"),
     table=f"label: dos\nstart=1MiB, size={BOOT_MIB}MiB, type=c, bootable\ntype=83\n",
     boot=FAT
     + OWN_KERNEL
     + f"""
-printf 'DEFAULT debian\\nLABEL debian\\n LINUX vmlinuz\\n INITRD initrd.img\\n APPEND {COMMAND_LINE}\\n' >syslinux.cfg
+printf 'DEFAULT debian\\nLABEL debian\\n LINUX vmlinuz\\n INITRD initrd.img\\n APPEND {COMMAND_LINE} psi=0\\n' >syslinux.cfg
 mcopy -i boot.img syslinux.cfg ::/syslinux.cfg
 syslinux --install boot.img
 cp /usr/lib/syslinux/mbr/mbr.bin .
