@@ -76,7 +76,8 @@ SYSLINUX_WITHOUT_PSI = Loader(
     boot=FAT
     + OWN_KERNEL
     + f"""
-printf 'DEFAULT debian\\nLABEL debian\\n LINUX vmlinuz\\n INITRD initrd.img\\n APPEND {COMMAND_LINE} psi=0\\n' >syslinux.cfg
+printf 'DEFAULT debian\\nLABEL debian\\n LINUX vmlinuz\\n INITRD initrd.img\\n APPEND {COMMAND_LINE} psi=0\\n' \\
+  >syslinux.cfg
 mcopy -i boot.img syslinux.cfg ::/syslinux.cfg
 syslinux --install boot.img
 cp /usr/lib/syslinux/mbr/mbr.bin .
