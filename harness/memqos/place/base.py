@@ -213,7 +213,9 @@ def offered(place: Place, runtime: str, driver: CgroupDriver) -> OfferedRuntime:
     if driver not in found.handlers:
         known = " and ".join(found.handlers)
         raise UsageError(
-            f"{runtime} of this machine does not run under the {driver} driver, only under {known}.", where="--driver"
+            f"{runtime} of this machine does not run under the {driver} driver, only under {known}.",
+            where="--driver",
+            next_step=f"Give --driver {','.join(found.handlers)}, or configure the runtime for {driver}.",
         )
     return found
 

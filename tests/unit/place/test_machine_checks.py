@@ -1,10 +1,13 @@
 """Which existing machines memqos refuses, and that the checks change nothing."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from memqos.clock import Deadline
-from memqos.errors import EnvironmentNotAbleError
-from memqos.place.base import OciProgram, OfferedRuntime
+from memqos.errors import EnvironmentNotAbleError, UsageError
+from memqos.model.node import CgroupDriver
+from memqos.place.base import OciProgram, OfferedRuntime, offered
 from memqos.place.existing_machine import require_free, require_rights
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY
 from memqos.target.fake import FakeTarget
@@ -59,3 +62,17 @@ def test_pods_of_others_are_named_and_left_alone(sandboxes):
 
 def test_a_free_machine_is_free(sandboxes):
     require_free(machine(), FAKE_HIERARCHY, [offer(sandboxes)] * 2, deadline=soon())
+
+
+def test_a_driver_that_a_runtime_is_not_configured_for_is_named_with_the_other():
+    """As Debian's containerd is."""
+    name = "containerd+runc"
+    found = OfferedRuntime(
+        name=name, socket="/s", handlers={CgroupDriver.CGROUPFS: "runc"}, oci=OciProgram(name="runc", version="1.1.15")
+    )
+    place = SimpleNamespace(runtimes={name: found})
+    assert offered(place, name, CgroupDriver.CGROUPFS) is found
+    with pytest.raises(UsageError, match="does not run under the systemd driver, only under cgroupfs") as refused:
+        offered(place, name, CgroupDriver.SYSTEMD)
+    assert refused.value.where == "--driver"
+    assert refused.value.next_step == "Give --driver cgroupfs, or configure the runtime for systemd."
