@@ -36,7 +36,6 @@ from memqos.vm.qemu.accelerator import choose_accelerator
 from memqos.vm.qemu.launch import Ingredients, launch
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.spec import Accelerator
-from memqos.vm.qemu.time_base import reads_host_ticks
 
 __all__ = ["boot", "make_log_dir", "restore_machine", "start_machine"]
 
@@ -87,7 +86,7 @@ def boot(
     ingredients = replace(making.ingredients, keepable=keepable, temporary_logs=temporary_logs)
     making = replace(making, ingredients=ingredients)
     with contextlib.ExitStack() as stack:
-        can_restore = choices.options.checkpoint and keeps_time(ingredients, progress)
+        can_restore = choices.options.checkpoint
         machine = restore_machine(stack, making, image_cache, progress) if can_restore else None
         machine = machine or start_machine(stack, making, image_cache, progress)
         machine.recheck = _both(machine.recheck, making.image, image_cache, progress)
@@ -188,22 +187,11 @@ def start_machine(
     return machine
 
 
-def keeps_time(ingredients: Ingredients, progress: Progress) -> bool:
-    """Whether a clone of such a machine continues with its checkpoint's time; notes that it does not.
-
-    For an emulated pseries machine memqos needs the host's ticks (`qemu.time_base`).
-    """
-    if not ingredients.loses_time or reads_host_ticks():
-        return True
-    progress.note("each machine boots: on this host no clock of an emulated ppc64le machine can be restored.")
-    return False
-
-
 def restore_machine(stack: contextlib.ExitStack, making: Making, cache: Cache, progress: Progress) -> Machine | None:
     """A machine restored from its checkpoint, entered on the stack; None, after a note, if there is no room.
 
-    A checkpoint that cannot be restored is created again, once. If QEMU restores no time (`loses_time`), the checkpoint
-    may be right and the host too busy: then None.
+    A checkpoint that cannot be restored is created again, once. None as well if that one cannot be restored either and
+    the machine is one that `may_lose_timers`.
     """
 
     def attempt(checkpoint: Checkpoint) -> Machine:
@@ -212,23 +200,22 @@ def restore_machine(stack: contextlib.ExitStack, making: Making, cache: Cache, p
         machine.recheck = lambda: recheck_checkpoint(checkpoint, cache, progress=progress)
         return machine
 
-    try:
-        checkpoint = ensure_checkpoint(making, cache, progress=progress)
-    except NoSpaceError as error:
-        progress.note(f"No room for a checkpoint, so the machine boots without one: {error.what}")
-        return None
-    try:
-        return attempt(checkpoint)
-    except MachineryError as error:
-        reason = error.what.splitlines()[0]
-        if making.ingredients.loses_time:
-            progress.note(
-                f"the checkpoint '{checkpoint.name}' was not restored in time, so the machine boots: {reason}"
-            )
+    for again in (False, True):
+        try:
+            checkpoint = ensure_checkpoint(making, cache, progress=progress)
+        except NoSpaceError as error:
+            progress.note(f"No room for a checkpoint, so the machine boots without one: {error.what}")
             return None
-        progress.note(f"the checkpoint '{checkpoint.name}' cannot be restored and is rebuilt: {reason}")
-        discard_checkpoint(checkpoint, cache, progress=progress)
-    return attempt(ensure_checkpoint(making, cache, progress=progress))
+        try:
+            return attempt(checkpoint)
+        except MachineryError as error:
+            if again and not making.ingredients.may_lose_timers:
+                raise
+            then = "the machine boots" if again else "is rebuilt"
+            reason = error.what.splitlines()[0]
+            progress.note(f"the checkpoint '{checkpoint.name}' cannot be restored and {then}: {reason}")
+            discard_checkpoint(checkpoint, cache, progress=progress)
+    return None
 
 
 def check_topology(topology: Topology, image: Image, choices: Choices, *, accelerator: Accelerator) -> None:

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memqos.clock import Deadline, utc_now
-from memqos.errors import MachineError, MachineryError
+from memqos.errors import MachineryError
 from memqos.target.base import Target, checked
 from memqos.vm.cache.entry import Image, list_images, read_manifest, whole_digest, write_manifest
 from memqos.vm.cache.store import Cache, Entry, locked_folder, need_space, no_space, remove_entry, sweep, whole_entries
@@ -36,7 +36,6 @@ from memqos.vm.qemu.launch import QEMU_LOG, ROOT_OVERLAY, Ingredients, connected
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.run import Run, opened_run, started
 from memqos.vm.qemu.spec import Accelerator, DiskFormat, MachineSpec, RamFiles, RamUse, qemu_arguments
-from memqos.vm.qemu.time_base import Moment, Timely, ticks_when_stopped
 
 __all__ = [
     "MAKING_PREFIX",
@@ -126,12 +125,6 @@ class Checkpoint(Entry):
         except OSError:
             return False
         return (status.st_size, status.st_mtime_ns) == (told["bytes"], told["changed"])
-
-    @property
-    def host_ticks(self) -> int | None:
-        """The host's ticks when an emulated pseries machine was stopped (`qemu.time_base`); None for others."""
-        told = self.manifest.get("host_ticks")
-        return told if isinstance(told, int) else None
 
     @property
     def used_at(self) -> float:
@@ -363,10 +356,7 @@ def _make(making: Making, folder: Path, cache: Cache, progress: Progress) -> Non
                 machine.target.run(["sh", "-c", making.warm or WARM], deadline=Deadline.after(WARM_SECONDS)),
                 where="the warm-up",
             )
-            has_ticks = making.ingredients.loses_time
-            before = Moment.now() if has_ticks else None
             seconds["save"] = machine.checkpoint(folder / STATE, deadline=Deadline.after(SAVE_SECONDS))
-            ticks = ticks_when_stopped((folder / STATE).read_bytes(), before, Moment.now()) if before else None
             shutil.copyfile(machine.console.path, folder / CONSOLE)
         seconds["whole"] = round(stopwatch.elapsed, 3)
         facts = {
@@ -377,7 +367,6 @@ def _make(making: Making, folder: Path, cache: Cache, progress: Progress) -> Non
             "seconds": seconds,
             "provenance": machine.provenance,
             "disk_file": dict(making.disk_file),
-            **({"host_ticks": ticks} if ticks is not None else {}),
         }
         seal_checkpoint(folder, facts)
 
@@ -459,25 +448,10 @@ def _resumed(ingredients: Ingredients, checkpoint: Checkpoint, run: Run) -> Iter
         path.chmod(0o600)
     shutil.copyfile(checkpoint.console, spec.serial_log)
     machine = Machine(spec, qemu=ingredients.qemu, group=run.group, qemu_log=ingredients.log_dir / QEMU_LOG)
-    began = Moment.now() if ingredients.loses_time else None
     with started(machine):
         checkpoint.touch()
-        deadline = Deadline.after(RESUME_SECONDS)
-        if began is None:
-            machine.resume(checkpoint.state, deadline=deadline)
-        else:
-            timely = _timely(checkpoint, began)
-            moved_state = run.disks / STATE
-            moved_state.write_bytes(timely.state)
-            machine.resume(moved_state, deadline=deadline, is_due=timely.is_due)
+        machine.resume(checkpoint.state, deadline=Deadline.after(RESUME_SECONDS))
         yield machine
-
-
-def _timely(checkpoint: Checkpoint, began: Moment) -> Timely:
-    """Its state, from which QEMU restores the guest's time; MachineError for one whose time is not known."""
-    if checkpoint.host_ticks is None:
-        raise MachineError(f"the checkpoint '{checkpoint.name}' does not have the host's ticks.")
-    return Timely.of(checkpoint.state.read_bytes(), checkpoint.host_ticks, began, Moment.now())
 
 
 def _clone_spec(spec: MachineSpec, checkpoint: Checkpoint) -> MachineSpec:

@@ -319,8 +319,11 @@ class Ingredients:
         return (self.log_dir,) if self.temporary_logs else ()
 
     @property
-    def loses_time(self) -> bool:
-        """Whether QEMU restores another time than a checkpoint's: for an emulated pseries machine (`time_base`)."""
+    def may_lose_timers(self) -> bool:
+        """Whether some checkpoints of such a machine are restored without the guest's timers: an emulated pseries.
+
+        Its CPUs then stand still, and never answer (seen with QEMU 10.0; a checkpoint does so always or never).
+        """
         return self.architecture is PPC64LE and self.accelerator is Accelerator.TCG
 
 

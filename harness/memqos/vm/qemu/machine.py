@@ -338,14 +338,11 @@ class Machine:
         with beating(line, self._running().pid) as self._pulse:
             yield
 
-    def resume(self, state: Path, *, deadline: Deadline, is_due: Callable[[], bool] = lambda: True) -> None:
-        """Let a clone continue where its checkpoint stopped; it stays booting until memqos is connected to it.
-
-        is_due: whether it may continue.
-        """
+    def resume(self, state: Path, *, deadline: Deadline) -> None:
+        """Let a clone continue where its checkpoint stopped; it stays booting until memqos is connected to it."""
         self.require(MachineState.BOOTING, doing="resume")
         with self.failing("its checkpoint was being restored"):
-            load_state(self.qmp, state, deadline=deadline, is_due=is_due)
+            load_state(self.qmp, state, deadline=deadline)
 
     def checkpoint(self, state: Path, *, deadline: Deadline) -> float:
         """Write everything but the memory to this file: ready to checkpointed, after which it can only be stopped.

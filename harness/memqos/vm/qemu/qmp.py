@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,15 +144,11 @@ def save_state(qmp: Qmp, file: Path, *, deadline: Deadline) -> None:
     _wait_for_end(qmp, "the state is written", deadline)
 
 
-def load_state(qmp: Qmp, file: Path, *, deadline: Deadline, is_due: Callable[[], bool] = lambda: True) -> None:
-    """Load a state into a machine that was started to wait for one, and let it run when it is due.
-
-    Errors as in `save_state`.
-    """
+def load_state(qmp: Qmp, file: Path, *, deadline: Deadline) -> None:
+    """Load a state into a machine that was started to wait for one, and let it run; errors as in `save_state`."""
     qmp.execute("migrate-set-capabilities", CAPABILITIES, deadline=deadline)
     qmp.execute("migrate-incoming", {"uri": f"file:{file}"}, deadline=deadline)
     _wait_for_end(qmp, "the state is loaded", deadline)
-    wait("the machine is due", is_due, deadline=deadline, every=POLL)
     qmp.execute("cont", deadline=deadline)
 
 
