@@ -678,19 +678,3 @@ def test_the_next_policy_does_not_find_the_checkpoint_of_the_previous():
         assert left() == {b"None"}
         pods.bring(order_of(bench, **STATIC))
         assert left() == {b""}
-
-
-def test_the_next_pods_are_given_when_the_kubelet_has_forgotten_the_allocation_of_the_last():
-    """A kubelet gives a new pod what its checkpoint has for the uid (seen with 1.36.2), and drops it seconds later."""
-    bench = Bench()
-    order = order_of(bench)
-    path = "/var/lib/kubelet/allocated_pods_state"
-    with enactor_on(bench) as enactor:
-        pods = enactor.begin("test")
-        pods.bring(order)
-        pods.admit(order, appears=lambda _: None)
-        bench.target.put(path, json.dumps({"uid": WEB.uid}).encode())
-        timer = threading.Timer(1.0, lambda: bench.target.put(path, b"{}"))
-        timer.start()
-        pods.clear()
-        assert bench.target.read(path, deadline=Deadline.after(5)) == b"{}"

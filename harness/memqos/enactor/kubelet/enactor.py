@@ -49,16 +49,16 @@ _LOGS = "/var/log/pods"
 _METRICS = "https://127.0.0.1:10250/metrics"
 _WORKING = re.compile(r"^kubelet_working_pods\{[^}]*\} (\S+)", re.MULTILINE)
 _STATE = "/var/lib/kubelet"
-_ALLOCATED = f"{_STATE}/allocated_pods_state"
 _CHECKPOINTS = (
     f"{_STATE}/memory_manager_state",
     f"{_STATE}/cpu_manager_state",
-    _ALLOCATED,
+    f"{_STATE}/allocated_pods_state",
     f"{_STATE}/actuated_pods_state",
     f"{_STATE}/pod_status_manager_state",
 )
 """What an operator removes after draining a node (kubelet cm, "please drain node and remove policy state file"), and
-what a kubelet has allocated to pods, by uid: the next pods may have the same uids, unlike in a cluster."""
+what a kubelet allocated to pods, by uid: it drops them from its memory, and from the files with the next pod's (kubelet
+allocation state, RemoveOrphanedPods), but the next pods may have the same uids, unlike in a cluster."""
 
 _GRACE = 1
 """Seconds; with a grace period of 0 the API server removes the pod by force, and the kubelet never sees it."""
@@ -398,7 +398,7 @@ class KubeletEnactment:
         """Delete all pods through the kubelet, and wait until it has forgotten them.
 
         The next pods may have the same uids, unlike in a cluster. So this removes the sandboxes, and waits until the
-        kubelet has no worker for the old pods (metric kubelet_working_pods) and no resources allocated to them.
+        kubelet has no worker for the old pods (metric kubelet_working_pods).
         """
         names = [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in self._session.objects("v1", "pods")]
         if not names:
@@ -422,10 +422,7 @@ class KubeletEnactment:
 
     def _has_forgotten(self) -> bool:
         text = self._session.fetched(_METRICS, seconds=_CALL_SECONDS)
-        if any(float(value) for value in _WORKING.findall(text)):
-            return False
-        allocated = self._kubelet.tree.target.read(_ALLOCATED, deadline=Deadline.after(_CALL_SECONDS)) or b""
-        return not any(uid.encode() in allocated for uid in self._pods)
+        return not any(float(value) for value in _WORKING.findall(text))
 
 
 @dataclass(slots=True)
