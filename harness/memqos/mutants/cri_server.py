@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -155,8 +155,22 @@ def _message(document: Json, message: Message) -> bytes:
 def plant_server(runtime: FakeRuntime, server: WrongServer) -> None:
     """Add the switch's faults to this fake runtime."""
     planted = _FaultyRuntime(runtime, server)
-    for name in ("create", "update", "status", "stats", "sandbox_stats", "exec", "update_sandbox"):
+    for name in _PLANTED:
         setattr(runtime, name, getattr(planted, name))
+
+
+_PLANTED = (
+    "create",
+    "update",
+    "status",
+    "stats",
+    "listed_stats",
+    "sandbox_stats",
+    "listed_sandbox_stats",
+    "exec",
+    "update_sandbox",
+)
+"""The methods of the fake that a fault can change."""
 
 
 class _FaultyRuntime:
@@ -166,6 +180,7 @@ class _FaultyRuntime:
         self._server = server
         self._create, self._update, self._status = runtime.create, runtime.update, runtime.status
         self._stats, self._sandbox_stats, self._exec = runtime.stats, runtime.sandbox_stats, runtime.exec
+        self._listed_stats, self._listed_sandbox_stats = runtime.listed_stats, runtime.listed_sandbox_stats
         self._update_sandbox = runtime.update_sandbox
         self._handles: dict[str, ContainerHandle] = {}
 
@@ -227,6 +242,26 @@ class _FaultyRuntime:
 
         reply = self._answer("PodSandboxStats", {"pod_sandbox_id": sandbox.id}, passes_on)
         stats: Mapping[str, object] = reply.get("stats", {})
+        return stats
+
+    def listed_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Sequence[Mapping[str, object]]:
+        """ListContainerStats."""
+
+        def passes_on(_: Json) -> Json:
+            return {"stats": [dict(one) for one in self._listed_stats(sandbox, deadline=deadline)]}
+
+        return self._listed("ListContainerStats", {"pod_sandbox_id": sandbox.id}, passes_on)
+
+    def listed_sandbox_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Sequence[Mapping[str, object]]:
+        """ListPodSandboxStats."""
+
+        def passes_on(_: Json) -> Json:
+            return {"stats": [dict(one) for one in self._listed_sandbox_stats(sandbox, deadline=deadline)]}
+
+        return self._listed("ListPodSandboxStats", {"id": sandbox.id}, passes_on)
+
+    def _listed(self, method: str, asked: Json, passes_on: Callable[[Json], Json]) -> Sequence[Mapping[str, object]]:
+        stats: Sequence[Mapping[str, object]] = self._answer(method, {"filter": asked}, passes_on).get("stats", [])
         return stats
 
     def exec(

@@ -293,6 +293,14 @@ class SpeaksCri(Protocol):
         """PodSandboxStats, likewise."""
         ...
 
+    def listed_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Sequence[Mapping[str, object]]:
+        """ListContainerStats of the containers in this sandbox."""
+        ...
+
+    def listed_sandbox_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Sequence[Mapping[str, object]]:
+        """ListPodSandboxStats with this sandbox's id."""
+        ...
+
 
 @runtime_checkable
 class SpeaksDocker(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any, TypeVar
@@ -294,6 +294,18 @@ class CriRuntime:
         return cri_wire.message_json(
             self._call("PodSandboxStats", request, cri_pb2.PodSandboxStatsResponse, deadline).stats
         )
+
+    def listed_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Sequence[Mapping[str, object]]:
+        """ListContainerStats of the containers in this sandbox."""
+        request = cri_pb2.ListContainerStatsRequest(filter=cri_pb2.ContainerStatsFilter(pod_sandbox_id=sandbox.id))
+        answer = self._call("ListContainerStats", request, cri_pb2.ListContainerStatsResponse, deadline)
+        return [cri_wire.message_json(one) for one in answer.stats]
+
+    def listed_sandbox_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Sequence[Mapping[str, object]]:
+        """ListPodSandboxStats with this sandbox's id."""
+        request = cri_pb2.ListPodSandboxStatsRequest(filter=cri_pb2.PodSandboxStatsFilter(id=sandbox.id))
+        answer = self._call("ListPodSandboxStats", request, cri_pb2.ListPodSandboxStatsResponse, deadline)
+        return [cri_wire.message_json(one) for one in answer.stats]
 
     def stop(self, container: ContainerHandle, *, grace: int, deadline: Deadline) -> None:
         """StopContainer: TERM, then KILL after `grace` seconds (0: KILL at once)."""

@@ -196,11 +196,28 @@ class FakeRuntime:
 
     def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:  # noqa: ARG002
         """The values of its cgroup, as containerd 1.7 computes them."""
-        return self._cgroups.stats(self._known(container, "ContainerStats").cgroup)
+        self._known(container, "ContainerStats")
+        return self._stats_of(container.id)
 
     def sandbox_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Mapping[str, object]:  # noqa: ARG002
-        """The values of the pod's cgroup."""
-        return {"linux": self._cgroups.stats(CgroupPath.parse(sandbox.spec.cgroup_parent))}
+        """The values of the pod's cgroup, and those of its containers."""
+        values = self._cgroups.stats(CgroupPath.parse(sandbox.spec.cgroup_parent))
+        return {"attributes": {"id": sandbox.id}, "linux": {**values, "containers": self._stats_in(sandbox)}}
+
+    def listed_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Sequence[Mapping[str, object]]:  # noqa: ARG002
+        """The values of the running containers in this sandbox."""
+        return self._stats_in(sandbox)
+
+    def listed_sandbox_stats(self, sandbox: SandboxHandle, *, deadline: Deadline) -> Sequence[Mapping[str, object]]:
+        """The values of this sandbox alone."""
+        return [FakeRuntime.sandbox_stats(self, sandbox, deadline=deadline)]
+
+    def _stats_of(self, container_id: str) -> Mapping[str, object]:
+        return {"attributes": {"id": container_id}, **self._cgroups.stats(self._containers[container_id].cgroup)}
+
+    def _stats_in(self, sandbox: SandboxHandle) -> Sequence[Mapping[str, object]]:
+        inside = [one for one, of in self._sandbox_of.items() if of == sandbox.id and one in self._containers]
+        return [self._stats_of(one) for one in inside if self._containers[one].state is ContainerState.RUNNING]
 
     def traces(self, container: ContainerHandle, *, deadline: Deadline) -> Traces:  # noqa: ARG002
         """The stored specification; there is no bundle."""

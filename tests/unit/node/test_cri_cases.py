@@ -200,6 +200,59 @@ class SaysStatsTooHigh(Speaks):
         return {"linux": {"memory": {name: {"value": str(int(one["value"]) + MIB)} for name, one in told.items()}}}
 
 
+class ListsTooMuch(Speaks):
+    """As if only the lists counted one megabyte twice."""
+
+    def listed_stats(self, sandbox: Any, *, deadline: Any) -> Any:
+        return [_more(one) for one in self.fake.listed_stats(sandbox, deadline=deadline)]
+
+    def listed_sandbox_stats(self, sandbox: Any, *, deadline: Any) -> Any:
+        told = self.fake.listed_sandbox_stats(sandbox, deadline=deadline)
+        return [{**one, "linux": _more(one["linux"])} for one in told]
+
+    def sandbox_stats(self, sandbox: Any, *, deadline: Any) -> Any:
+        linux = self.fake.sandbox_stats(sandbox, deadline=deadline)["linux"]
+        return {"linux": {**linux, "containers": [_more(one) for one in linux["containers"]]}}
+
+
+def _more(entry: Any) -> Any:
+    values = {name: {"value": str(int(one["value"]) + MIB)} for name, one in entry["memory"].items()}
+    return {**entry, "memory": values}
+
+
+class ListsNothing(Speaks):
+    def listed_stats(self, sandbox: Any, *, deadline: Any) -> Any:
+        return []
+
+    def listed_sandbox_stats(self, sandbox: Any, *, deadline: Any) -> Any:
+        return []
+
+    def sandbox_stats(self, sandbox: Any, *, deadline: Any) -> Any:
+        return {"linux": {**self.fake.sandbox_stats(sandbox, deadline=deadline)["linux"], "containers": []}}
+
+
+class ListsTwice(Speaks):
+    def listed_stats(self, sandbox: Any, *, deadline: Any) -> Any:
+        return 2 * list(self.fake.listed_stats(sandbox, deadline=deadline))
+
+
+class DoesNotList(Speaks):
+    def listed_sandbox_stats(self, sandbox: Any, *, deadline: Any) -> Any:
+        raise RuntimeCallError("no.", data={"method": "list", "code": "UNIMPLEMENTED", "details": "unknown method"})
+
+
+class ForgetsTheScore(Speaks):
+    def status(self, handle: Any, *, deadline: Any) -> Any:
+        told = self.fake.status(handle, deadline=deadline)
+        return dataclasses.replace(told, resources=dataclasses.replace(told.resources, oom_score_adj=0))
+
+
+class ForgetsHugePages(Speaks):
+    def status(self, handle: Any, *, deadline: Any) -> Any:
+        told = self.fake.status(handle, deadline=deadline)
+        return dataclasses.replace(told, resources=dataclasses.replace(told.resources, hugepage_limits=()))
+
+
 class SaysTheLimitAsAvailable(Speaks):
     def stats(self, handle: Any, *, deadline: Any) -> Any:
         told = self.fake.stats(handle, deadline=deadline)
@@ -305,6 +358,15 @@ class OtherCode(Speaks):
         (SaysStatsTooHigh, "stats-major-page-faults", {"major page faults"}),
         (SaysStatsTooHigh, "stats-under-load", {"usage", "working set", "available"}),
         (SaysStatsTooHigh, "pod-stats", {"usage", "working set", "rss"}),
+        (ListsTooMuch, "listed-stats", {"usage", "working set", "rss"}),
+        (ListsTooMuch, "listed-pod-stats", {"usage", "working set", "rss"}),
+        (ListsTooMuch, "pod-stats-of-containers", {"usage", "working set", "rss"}),
+        (ListsNothing, "listed-stats", {"entries"}),
+        (ListsNothing, "listed-pod-stats", {"entries"}),
+        (ListsNothing, "pod-stats-of-containers", {"entries"}),
+        (ListsTwice, "listed-stats", {"entries"}),
+        (ForgetsTheScore, "status-says-created", {"ContainerStatus.oom_score_adj"}),
+        (ForgetsHugePages, "status-says-huge-pages", {"ContainerStatus.hugepage_limits"}),
         (SaysTheLimitAsAvailable, "stats-usage", {"available"}),
         (SaysError, "oom-killed-is-reported", {"reason"}),
         (OtherCode, "oom-killed-is-reported", {"exit code"}),
@@ -338,6 +400,14 @@ def test_a_runtime_may_keep_the_cgroup_of_a_container_that_has_ended() -> None:
     assert [(one.knob, one.why_not) for one in found if one.verdict is Verdict.NOT_OBSERVABLE] == [
         ("cgroup", "the runtime keeps the cgroup of a container that has ended until it is removed")
     ]
+
+
+def test_a_runtime_without_lists_is_not_observable() -> None:
+    [found] = asked(VERBS["listed-pod-stats"], DoesNotList)
+    assert (found.verdict, found.why_not) == (
+        Verdict.NOT_OBSERVABLE,
+        "the runtime does not list statistics: unknown method",
+    )
 
 
 def test_a_runtime_names_its_driver() -> None:

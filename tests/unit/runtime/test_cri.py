@@ -315,6 +315,22 @@ def test_statistics_omit_what_the_runtime_omits(service: Service, runtime: CriRu
     assert runtime.stats(CONTAINER, deadline=soon()) == {"memory": {"usage_bytes": {"value": "4096"}}}
 
 
+def test_listed_statistics_are_those_of_one_sandbox(service: Service, runtime: CriRuntime) -> None:
+    memory = cri_pb2.MemoryUsage(usage_bytes=cri_pb2.UInt64Value(value=4096))
+    container = cri_pb2.ContainerStats(attributes=cri_pb2.ContainerAttributes(id="c"), memory=memory)
+    pod = cri_pb2.PodSandboxStats(linux=cri_pb2.LinuxPodSandboxStats(memory=memory, containers=[container]))
+    service.answers["ListContainerStats"] = lambda *_: cri_pb2.ListContainerStatsResponse(stats=[container])
+    service.answers["ListPodSandboxStats"] = lambda *_: cri_pb2.ListPodSandboxStatsResponse(stats=[pod])
+    values = {"attributes": {"id": "c"}, "memory": {"usage_bytes": {"value": "4096"}}}
+    assert runtime.listed_stats(CONTAINER.sandbox, deadline=soon()) == [values]
+    linux = {"memory": values["memory"], "containers": [values]}
+    assert runtime.listed_sandbox_stats(CONTAINER.sandbox, deadline=soon()) == [{"linux": linux}]
+    [of_containers, of_pods] = [request for method, request in service.asked if method.startswith("List")]
+    sandbox = CONTAINER.sandbox.id
+    assert of_containers == cri_pb2.ListContainerStatsRequest(filter={"pod_sandbox_id": sandbox})
+    assert of_pods == cri_pb2.ListPodSandboxStatsRequest(filter={"id": sandbox})
+
+
 SPECIFICATION = {"linux": {"resources": {"memory": {"limit": 67108864}}}}
 
 

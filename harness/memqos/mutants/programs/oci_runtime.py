@@ -53,19 +53,19 @@ def places(document: Document, field: str, *, create: bool = False) -> list[tupl
     if field == "*":
         return [(inner, key) for name in ("memory", "unified") for inner, key in _amounts(document.get(name) or {})]
     head, _, last = field.rpartition("/")
-    section = document
+    sections = [document]
     for name in head.split("/") if head else []:
-        if create:
-            section = section.setdefault(name, {})
-        elif isinstance(section.get(name), dict):
-            section = section[name]
-        else:
-            return []
+        inner = [one.setdefault(name, {}) if create else one.get(name) for one in sections]
+        lists = [one if isinstance(one, list) else [one] for one in inner]
+        sections = [one for several in lists for one in several if isinstance(one, dict)]
+    return [(section, key) for section in sections for key in _keys(section, last)]
+
+
+def _keys(section: Document, last: str) -> list[str]:
+    """The keys of a section that the last part of a field names."""
     if last.startswith("!"):
-        return [(section, key) for key in list(section) if not key.startswith(last[1:])]
-    if last.endswith("*"):
-        return [(section, key) for key in list(section) if key.startswith(last[:-1])]
-    return [(section, last)]
+        return [key for key in section if not key.startswith(last[1:])]
+    return [key for key in section if key.startswith(last[:-1])] if last.endswith("*") else [last]
 
 
 def value_of(document: Document, field: str) -> object:

@@ -101,10 +101,74 @@ class Conversation:
             path = pod.planned.cgroup.path
 
             def ask() -> Mapping[str, object]:
-                linux = self.containers.cri.sandbox_stats(self.containers.sandbox, deadline=soon()).get("linux", {})
-                return linux if isinstance(linux, Mapping) else {}
+                return _mapping(
+                    self.containers.cri.sandbox_stats(self.containers.sandbox, deadline=soon()).get("linux")
+                )
 
             return self._figures(names, path, ask, subject=Subject(level=Level.POD, pod=pod.pod.name))
+
+    @verb
+    def lists_uses(self, *names: str) -> Sequence[Finding]:
+        """ListContainerStats of the sandbox, with a container at rest in it: one entry, and what its files hold."""
+
+        def entries() -> Sequence[Mapping[str, object]]:
+            return self.containers.cri.listed_stats(self.containers.sandbox, deadline=soon())
+
+        with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
+            self._settled(handle)
+            path = self.containers.cgroup_of(handle)
+            return self._listed(names, entries, handle.id, path, subject=SUBJECT)
+
+    @verb
+    def lists_pod_uses(self, *names: str) -> Sequence[Finding]:
+        """ListPodSandboxStats of the sandbox: one entry, and what the files of the pod's own cgroup hold."""
+        pod = self.requests.pod
+
+        def entries() -> Sequence[Mapping[str, object]]:
+            listed = self.containers.cri.listed_sandbox_stats(self.containers.sandbox, deadline=soon())
+            return [{**one, **_mapping(one.get("linux"))} for one in listed]
+
+        with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
+            self._settled(handle)
+            path, subject = pod.planned.cgroup.path, Subject(level=Level.POD, pod=pod.pod.name)
+            return self._listed(names, entries, self.containers.sandbox.id, path, subject=subject)
+
+    @verb
+    def pod_counts_uses(self, *names: str) -> Sequence[Finding]:
+        """PodSandboxStats with a container at rest in the pod: one entry for it, and what its files hold."""
+
+        def entries() -> Sequence[Mapping[str, object]]:
+            told = self.containers.cri.sandbox_stats(self.containers.sandbox, deadline=soon())
+            containers = _mapping(told.get("linux")).get("containers", [])
+            return [_mapping(one) for one in containers] if isinstance(containers, list) else []
+
+        with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
+            self._settled(handle)
+            return self._listed(names, entries, handle.id, self.containers.cgroup_of(handle), subject=SUBJECT)
+
+    def _listed(
+        self,
+        names: Sequence[str],
+        entries: Callable[[], Sequence[Mapping[str, object]]],
+        identity: str,
+        path: CgroupPath,
+        *,
+        subject: Subject,
+    ) -> Sequence[Finding]:
+        """Whether a list has one entry for this container or sandbox, and whether it holds what the files hold."""
+        own: list[Mapping[str, object]] = []
+
+        def ask() -> Mapping[str, object]:
+            own[:] = [one for one in entries() if _mapping(one.get("attributes")).get("id") == identity]
+            return own[0] if own else {}
+
+        try:
+            figures = self._figures(names, path, ask, subject=subject)
+        except RuntimeCallError as error:
+            why = f"the runtime does not list statistics: {error.data['details']}"
+            return [observed("entries", "1", "", why_not=why)]
+        counted = observed("entries", "1", str(len(own)), cgroup=str(path))
+        return [counted, *(figures if own else [])]
 
     def _asked_of_stats(self, names: Sequence[str], handle: ContainerHandle) -> Sequence[Finding]:
         return self._figures(
@@ -347,6 +411,11 @@ class Conversation:
     @property
     def _is_containerd(self) -> bool:
         return self.requests.kubelet.runtimes.cri.runtime is RuntimeName.CONTAINERD
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    """A part of an answer; empty if it is missing."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def _asked_in_all(requests: Sequence[ContainerResources]) -> Mapping[str, str]:

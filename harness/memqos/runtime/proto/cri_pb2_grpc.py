@@ -84,6 +84,11 @@ class RuntimeServiceStub(object):
                 request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatsRequest.SerializeToString,
                 response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatsResponse.FromString,
                 _registered_method=True)
+        self.ListPodSandboxStats = channel.unary_unary(
+                '/runtime.v1.RuntimeService/ListPodSandboxStats',
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListPodSandboxStatsRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListPodSandboxStatsResponse.FromString,
+                _registered_method=True)
         self.UpdatePodSandboxResources = channel.unary_unary(
                 '/runtime.v1.RuntimeService/UpdatePodSandboxResources',
                 request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.UpdatePodSandboxResourcesRequest.SerializeToString,
@@ -133,6 +138,11 @@ class RuntimeServiceStub(object):
                 '/runtime.v1.RuntimeService/ContainerStats',
                 request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatsRequest.SerializeToString,
                 response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatsResponse.FromString,
+                _registered_method=True)
+        self.ListContainerStats = channel.unary_unary(
+                '/runtime.v1.RuntimeService/ListContainerStats',
+                request_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListContainerStatsRequest.SerializeToString,
+                response_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListContainerStatsResponse.FromString,
                 _registered_method=True)
 
 
@@ -188,6 +198,12 @@ class RuntimeServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PodSandboxStats(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListPodSandboxStats(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -253,6 +269,12 @@ class RuntimeServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListContainerStats(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RuntimeServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -300,6 +322,11 @@ def add_RuntimeServiceServicer_to_server(servicer, server):
                     servicer.PodSandboxStats,
                     request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatsRequest.FromString,
                     response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatsResponse.SerializeToString,
+            ),
+            'ListPodSandboxStats': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPodSandboxStats,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListPodSandboxStatsRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListPodSandboxStatsResponse.SerializeToString,
             ),
             'UpdatePodSandboxResources': grpc.unary_unary_rpc_method_handler(
                     servicer.UpdatePodSandboxResources,
@@ -350,6 +377,11 @@ def add_RuntimeServiceServicer_to_server(servicer, server):
                     servicer.ContainerStats,
                     request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatsRequest.FromString,
                     response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatsResponse.SerializeToString,
+            ),
+            'ListContainerStats': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListContainerStats,
+                    request_deserializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListContainerStatsRequest.FromString,
+                    response_serializer=memqos_dot_runtime_dot_proto_dot_cri__pb2.ListContainerStatsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -595,6 +627,33 @@ class RuntimeService(object):
             '/runtime.v1.RuntimeService/PodSandboxStats',
             memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatsRequest.SerializeToString,
             memqos_dot_runtime_dot_proto_dot_cri__pb2.PodSandboxStatsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPodSandboxStats(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/runtime.v1.RuntimeService/ListPodSandboxStats',
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ListPodSandboxStatsRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ListPodSandboxStatsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -865,6 +924,33 @@ class RuntimeService(object):
             '/runtime.v1.RuntimeService/ContainerStats',
             memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatsRequest.SerializeToString,
             memqos_dot_runtime_dot_proto_dot_cri__pb2.ContainerStatsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListContainerStats(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/runtime.v1.RuntimeService/ListContainerStats',
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ListContainerStatsRequest.SerializeToString,
+            memqos_dot_runtime_dot_proto_dot_cri__pb2.ListContainerStatsResponse.FromString,
             options,
             channel_credentials,
             insecure,
