@@ -40,7 +40,7 @@ def test_a_machine_has_its_pages_nodes_and_swap(tmp_path, profile):
         )
         assert "vdb" in output(machine, "cat", "/proc/swaps")
         assert machine.checkpoint_name.startswith(f"{profile}-two-zones-")
-        # QEMU alone restores another time base of an emulated ppc64le machine, and its timers stand still.
+        # Some checkpoints of an emulated ppc64le machine are restored without its timers.
         output(machine, "sleep", "0.2")
 
 
