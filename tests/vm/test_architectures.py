@@ -4,6 +4,7 @@ Emulated unless the host is of that architecture, so nothing of it is in the gat
 """
 
 import os
+import platform
 
 import pytest
 
@@ -39,9 +40,9 @@ def test_a_machine_has_its_pages_nodes_and_swap(tmp_path, profile):
             machine, "sh", "-c", "cd /sys/devices/system/node; grep -H '' node*/distance"
         )
         assert "vdb" in output(machine, "cat", "/proc/swaps")
-        assert machine.checkpoint_name.startswith(f"{profile}-two-zones-")
-        # Some checkpoints of an emulated ppc64le machine are restored without its timers.
-        output(machine, "sleep", "0.2")
+        # QEMU restores no timers of an emulated ppc64le machine: it boots each time.
+        has_checkpoint = machine_name != "ppc64le" or platform.machine() == machine_name
+        assert machine.checkpoint_name.startswith(f"{profile}-two-zones-") is has_checkpoint
 
 
 @pytest.mark.parametrize("profile", PAGES)

@@ -21,7 +21,7 @@ from memqos.errors import AbortedError, MachineError, MachineryError, UnfitFileE
 from memqos.model.topology import Topology
 from memqos.target.base import Target, checked
 from memqos.target.ssh import CONTROL, SUDO, open_ssh
-from memqos.vm.architecture import AMD64, PPC64LE, Architecture
+from memqos.vm.architecture import AMD64, Architecture
 from memqos.vm.cache.store import Cache
 from memqos.vm.host.programs import Qemu, find_program
 from memqos.vm.host.progress import SILENT, Progress
@@ -317,14 +317,6 @@ class Ingredients:
     def doomed(self) -> tuple[Path, ...]:
         """Other folders that are removed with the machine if the process is killed."""
         return (self.log_dir,) if self.temporary_logs else ()
-
-    @property
-    def may_lose_timers(self) -> bool:
-        """Whether some checkpoints of such a machine are restored without the guest's timers: an emulated pseries.
-
-        Its CPUs then stand still, and never answer (seen with QEMU 10.0; a checkpoint does so always or never).
-        """
-        return self.architecture is PPC64LE and self.accelerator is Accelerator.TCG
 
 
 @contextlib.contextmanager
