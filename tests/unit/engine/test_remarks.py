@@ -90,8 +90,12 @@ def test_limits_too_small_to_start():
     [(_, _, what)] = told(pod(container({}, {"memory": "512k"}, name="app")))
     assert what == "512k is 512000 bytes: no container starts with so little"
     assert told(pod(container({}, {"memory": "1Mi"}, name="app"))) == []
-    level = replace(pod(container(name="app")), resources=Resources(limits=amounts({"memory": "256m"})))
-    assert [about for about, _, _ in told(level)] == [f"limits.memory of pod default/{level.name}"]
+    level = replace(
+        pod(container(name="app")),
+        resources=Resources(limits=amounts({"memory": "256m"})),
+        origin={"resources.limits.memory": "pods.yaml:7"},
+    )
+    assert [found[:2] for found in told(level)] == [(f"limits.memory of pod default/{level.name}", "pods.yaml:7")]
     assert told(level, release="1.31")[:1] == []
 
 

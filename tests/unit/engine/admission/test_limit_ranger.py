@@ -177,6 +177,14 @@ def test_two_ranges_with_different_defaults_are_undetermined():
     assert admit(new(named, beside=beside(*ranges))).undetermined == {}
 
 
+def test_two_defaults_are_undetermined_beside_one_that_the_container_names():
+    ranges = [limits(name=one, default={"memory": memory, "cpu": cpu}) for one, memory, cpu in (
+        ("lr", "512Mi", "1"), ("other", "1Gi", "2"),
+    )]  # fmt: skip
+    (remark,) = admit(new(container(None, {"memory": "1Mi"}), beside=beside(*ranges))).remarks
+    assert remark.what.startswith("limits.cpu is 1 (LimitRange lr) or 2 (LimitRange other)")
+
+
 @pytest.mark.parametrize(
     ("written", "printed"),
     [

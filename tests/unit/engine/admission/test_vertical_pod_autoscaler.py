@@ -173,6 +173,8 @@ MAY = (
             autoscaler(policy=policy({"memory": "1Mi"}, {"memory": "2Mi"}, off=True)),
             f"{MAY} (container c: memory from 1Mi, memory to 2Mi, mode Off)",
         ),
+        (autoscaler(policy=policy(off=True)), f"{MAY} (container c: mode Off)"),
+        (autoscaler(policy=policy(None, {"memory": "2Mi"})), f"{MAY} (container c: memory to 2Mi)"),
         (autoscaler(policy=policy()), MAY),
     ],
 )
