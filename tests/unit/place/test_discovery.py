@@ -5,11 +5,15 @@ import pytest
 from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError
 from memqos.model.node import CgroupDriver
+from memqos.place import provisioning
 from memqos.place.base import OciProgram
 from memqos.place.discovery import discovered, offers_of
+from memqos.place.provisioning import bring_roots
 from memqos.runtime import cri_wire
 from memqos.runtime.proto import cri_pb2
 from memqos.target.fake import FakeTarget
+from memqos.target.local import LocalTarget
+from memqos.vm.architecture import AMD64
 
 SYSTEMD, CGROUPFS = CgroupDriver.SYSTEMD, CgroupDriver.CGROUPFS
 SHIM = "io.containerd.runc.v2"
@@ -80,3 +84,14 @@ def test_a_requested_oci_runtime_needs_no_daemon():
 def test_a_machine_without_any_runtime_is_refused(direct, told):
     with pytest.raises(EnvironmentNotAbleError, match=told):
         discovered(machine_with(), direct=direct, deadline=Deadline.after(30))
+
+
+def test_missing_root_file_systems_are_installed(tmp_path, monkeypatch):
+    monkeypatch.setattr(provisioning, "ROOTS", f"{tmp_path}/rootfs")
+    bring_roots(LocalTarget(), AMD64, deadline=Deadline.after(60))
+    program = tmp_path / "rootfs" / "memload" / "memload"
+    assert program.stat().st_mode & 0o777 == 0o755
+    assert (program.parent / "tmp").stat().st_mode & 0o7777 == 0o1777
+    program.write_text("of an image")
+    bring_roots(LocalTarget(), AMD64, deadline=Deadline.after(60))
+    assert program.read_text() == "of an image"

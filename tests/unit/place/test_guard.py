@@ -259,3 +259,17 @@ def test_the_runtimes_of_a_lost_run_are_killed(tmp_path):
         for one in (ours, other):
             one.kill()
             one.wait()
+
+
+@pytest.mark.parametrize("bundles", [True, False])
+def test_runtimes_without_a_server_end_with_the_run(world, tmp_path, monkeypatch, bundles):
+    monkeypatch.setattr(module, "BUNDLES", f"{tmp_path}/bundles")
+    with (
+        subprocess.Popen(["sh", "-c", "sleep 60; true", "sh", f"{tmp_path}/bundles/runc/s/c"]) as conmon,
+        guarded(LocalTarget(), socket="", hierarchy=FAKE_HIERARCHY, bundles=bundles),
+    ):
+        # The leftovers of an earlier run end before this one begins.
+        if bundles:
+            assert conmon.wait(30) == -signal.SIGKILL
+        assert (conmon.poll() is None) is not bundles
+        conmon.kill()
