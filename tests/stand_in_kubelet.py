@@ -56,10 +56,11 @@ class StandInKubelet:
 
     refuses: the reason for each pod, by its name, that it does not admit. resizes: whether it carries out resizes, or
     defers them. forces: whether it also carries out those that it must not ("and pends": and reports them as pending
-    all the same). ignores: whether it does nothing about any. pends: what it reports of these, "" for what is right.
-    rewrites: whether it writes the cgroups of pods that run already, as no kubelet does. slow: whether it reports that
-    it has seen a resize before it has done anything about it. updates: whether it updates the containers that an older
-    kubelet has not recorded, as kubelets since 1.33 do; it is `lags` seconds late with that.
+    all the same). ignores: whether it does nothing about any. forgets: whether it never tries a resize again that
+    waits. pends: what it reports of these, "" for what is right. rewrites: whether it writes the cgroups of pods that
+    run already, as no kubelet does. slow: whether it reports that it has seen a resize before it has done anything
+    about it. updates: whether it updates the containers that an older kubelet has not recorded, as kubelets since 1.33
+    do; it is `lags` seconds late with that.
     """
 
     pid = 1
@@ -80,6 +81,7 @@ class StandInKubelet:
         forces: str = "",
         ignores: bool = False,
         hangs: Sequence[str] = (),
+        forgets: bool = False,
         pends: str = "",
         slow: bool = False,
         rewrites: bool = False,
@@ -110,6 +112,7 @@ class StandInKubelet:
         self._forces = forces
         self._ignores = ignores
         self._hangs = hangs
+        self._forgets = forgets
         self._pends = pends
         self._pending: dict[str, str] = {}
         self._slow = slow
@@ -218,6 +221,9 @@ class StandInKubelet:
             return taken_over(there.plan, expect(pods, self._kubelet), pods, self._kubelet, earlier=there.kubelets)
         known = {pod.uid: pod for pod in self._planned}
         moved = [pod for pod in pods if pod.uid in known and _sizes(known[pod.uid]) != _sizes(pod)]
+        if self._forgets:
+            moved = [pod for pod in moved if pod.uid not in self._pending]
+            pods = [known[pod.uid] if pod.uid in self._pending else pod for pod in pods]
         self._planned = pods
         if not moved:
             return expect(pods, self._kubelet)

@@ -140,6 +140,18 @@ def test_a_resize_that_the_node_has_no_room_for(qos_node, qos_kubelet, qos_catal
     qos_evidence.settle([*waits, *fits])
 
 
+@pytest.mark.claim("kubelet/resize-deferred")
+def test_a_deferred_resize_is_carried_out_when_there_is_room(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """Status and files while another pod requests most of the memory, and after that one shrinks."""
+    sized, most, kubelet = qos_catalog.pod("sized"), qos_catalog.pod("reserves-most"), qos_kubelet.without_swap()
+    larger, smaller = qos_catalog.pod("sized-beyond-room"), qos_catalog.pod("reserves-little")
+    with qos_node.admitted([sized, most], kubelet) as population:
+        waits = qos_node.resize_refused(population, sized, kubelet, to=larger)
+        findings = qos_node.resize_made_room_for(population, [sized, most], kubelet, to=[larger, smaller])
+
+    qos_evidence.settle([*waits, *findings])
+
+
 @pytest.mark.claim("kubelet/resize-infeasible")
 def test_a_resize_of_a_container_that_may_swap(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """Status and files after the request of a container with LimitedSwap has changed."""

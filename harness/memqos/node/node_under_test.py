@@ -396,6 +396,23 @@ class NodeUnderTest:
         with self._vital.guarded():
             return resizing.refuse(plan, plan.resizes[0], desired, population)
 
+    def resize_made_room_for(
+        self, population: Population, pods: Sequence[Pod], kubelet: KubeletCase, *, to: Sequence[Pod]
+    ) -> Sequence[Finding]:
+        """The deferred resize of the first pod is carried out after the second shrinks: see `Resizing.make_room`.
+
+        pods, to: both pods and the pods with their wanted resources.
+        """
+        standing = self._occupancy.with_pod(pods[0])
+        require(self._enactor, Ability.ANSWER)
+        desired = [with_resources_of(pod, other) for pod, other in zip(pods, to, strict=True)]
+        running = [one.pod for one in population.pods.values()]
+        plan = resize_pods(running, desired, self.kubelet(kubelet), standing=population.plan)
+        grows, shrinks = (next(one for one in plan.resizes if one.uid == pod.uid) for pod in pods)
+        resizing = Resizing(runtime=self.runtime, standing=standing, read=self._read_and_record)
+        with self._vital.guarded():
+            return resizing.make_room(plan, grows, shrinks, desired[1], population)
+
     def drift_of_pod(self, population: Population, pod: Pod) -> Sequence[Finding]:
         """A foreign write to the pod's cgroup changes that file only, until the cgroup is reconciled.
 

@@ -378,6 +378,25 @@ def test_a_resize_that_fits_is_carried_out_after_one_that_waits():
         assert bench.cgroups.text(path, "memory.max").strip() == str(96 << 20)
 
 
+MOST, LITTLE = (pod("other", request, "2800Mi") for request in ("2400Mi", "64Mi"))
+ROOM = dataclasses.replace(WEB, containers=pod("web", "1500Mi", "1600Mi").containers)
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_deferred_resize_is_carried_out_when_another_pod_shrinks(forgets):
+    bench = Bench()
+    with enactor_on(bench, forgets=forgets) as enactor:
+        enactor.levels_seconds = 1.0
+        node, under = bench.node_with(enactor), kubelet("1.36", **TIERED)
+        with node.admitted([WEB, MOST], under) as population:
+            waits = node.resize_refused(population, WEB, under, to=ROOM)
+            found = node.resize_made_room_for(population, [WEB, MOST], under, to=[ROOM, LITTLE])
+    assert {one.verdict for one in waits} == {Verdict.CONFORMS}
+    wrong = {(str(one.subject), one.knob) for one in found if one.verdict is Verdict.DEVIATES}
+    assert (("pod default/web", "memory.max") in wrong) == forgets
+    assert bool(wrong) == forgets
+
+
 def test_a_resize_that_fits_is_not_one_to_refuse():
     bench = Bench()
     with enactor_on(bench) as enactor:

@@ -161,6 +161,24 @@ class Resizing:
         )
         return [condition, *dataclasses.replace(population, reading=self.read(population)).judge_all()]
 
+    def make_room(
+        self, plan: ResizePlan, resize: Resize, other: Resize, shrunk: Pod, population: Population
+    ) -> Sequence[Finding]:
+        """A deferred resize is carried out once another pod was resized and left room: every file, as planned.
+
+        plan: of both resizes. UsageError if it does not carry both out; MachineryError if the kubelet fails.
+        """
+        for one in (resize, other):
+            if one.outcome is not ResizeOutcome.IN_PROGRESS:
+                raise UsageError(
+                    f"the kubelet does not carry this resize out: {one.outcome}, {one.message}",
+                    where=f"pod {one.namespace}/{one.name}",
+                    next_step="Choose sizes that fit the machine together.",
+                )
+        self.standing.resize(plan, other, shrunk, after=lambda _: None)
+        complete = dataclasses.replace(population, plan=plan.after)
+        return dataclasses.replace(complete, reading=self.read(complete)).judge_all()
+
     def _runs(self, admitted: AdmittedPod, name: str, container_id: str, subject: Subject) -> Finding:
         handle = admitted.containers[name]
         status = self.runtime.status(handle, deadline=Deadline.after(ASKING_SECONDS))
