@@ -16,6 +16,7 @@ from memqos.engine.plan import PlannedCgroup
 from memqos.errors import DeadlineError, EnactorNotAbleError
 from memqos.model.knob import Absent, Bytes, Knob
 from memqos.model.path import CgroupPath
+from memqos.model.pod import ContainerKind
 from memqos.model.quantity import Quantity
 from memqos.model.reading import FileText
 from memqos.node.pods.population import Population
@@ -306,13 +307,18 @@ class KubeletVerbs:
     def memory_manager_places(self) -> Sequence[Finding]:
         """The NUMA nodes and bytes of each container in the Memory Manager's checkpoint, against the plan.
 
+        An init container that has ended has none: the kubelet removes its entry when it starts the next container
+        (memorymanager manager.AddContainer).
+
         EnactorNotAbleError if the configuration gives no container NUMA nodes.
         """
         data = self.tree.target.read(_CHECKPOINT, deadline=Deadline.after(_CALL_SECONDS))
         entries = json.loads(data or b"{}").get("entries") or {}
         found = []
         for pod in self.population.plan.pods:
-            requests = {one.name: one.resources.requests for one in self.population.pods[pod.uid].pod.all_containers}
+            containers = self.population.pods[pod.uid].pod.all_containers
+            requests = {one.name: one.resources.requests for one in containers}
+            ended = {one.name for one in containers if one.kind is ContainerKind.INIT}
             for container in pod.containers:
                 placed = container.cgroup.knobs.get(Knob.CPUSET_MEMS)
                 if placed is None or isinstance(placed.written, Absent):
@@ -321,6 +327,8 @@ class KubeletVerbs:
                 memory = [one for one in blocks if one.get("type") == "memory"]
                 seen = [f"{_listed(one.get('numaAffinity') or ())}: {one.get('size')} bytes" for one in memory]
                 expected = f"{placed.value}: {requests[container.name]['memory'].value} bytes"
+                if container.name in ended:
+                    expected = "nothing"
                 subject = subject_of(container.cgroup, pod)
                 found.append(
                     _finding(
