@@ -305,6 +305,26 @@ def test_the_memory_manager_s_checkpoint_has_the_planned_numa_node(bench, block,
     assert (found.observed, found.expected, found.verdict) == (observed, "0: 67108864 bytes", verdict)
 
 
+@pytest.mark.parametrize(("has_entry", "verdict"), [(False, Verdict.CONFORMS), (True, Verdict.DEVIATES)])
+def test_an_init_container_that_has_ended_has_no_entry_in_the_checkpoint(bench, has_entry, verdict):
+    """Seen with 1.36.2; a kubelet that keeps the entry counts its memory twice."""
+    amounts = {"memory": Quantity.parse("64Mi"), "cpu": Quantity.parse("1")}
+    full = Resources(requests=amounts, limits=amounts)
+    web = pod("web", init=True)
+    web = dataclasses.replace(
+        web,
+        containers=(dataclasses.replace(web.containers[0], resources=full),),
+        init_containers=(dataclasses.replace(web.init_containers[0], resources=full),),
+    )
+    block = [{"numaAffinity": [0], "type": "memory", "size": 64 << 20}]
+    with bench.node.admitted([web], kubelet("1.36", **STATIC)) as population:
+        entries = {WEB.uid: {"app": block, **({"init": block} if has_entry else {})}}
+        bench.target.put("/var/lib/kubelet/memory_manager_state", json.dumps({"entries": entries}).encode())
+        found = {one.subject.container: one for one in on(bench, population).memory_manager_places()}
+    assert (found["init"].verdict, found["init"].expected) == (verdict, "nothing")
+    assert found["app"].verdict is Verdict.CONFORMS
+
+
 def test_without_the_policy_static_there_is_no_checkpoint_to_look_at(bench):
     with (
         bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population,
