@@ -1,9 +1,13 @@
 """Expected durations of cases: their own earlier ones, or those of the same cases on other systems."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from memqos.plugin.results.durations import expected_durations, keep_durations, stored_durations
-from memqos.report.outcome import Outcome, TestResult
+from memqos.plugin.collection.workers import SHARES
+from memqos.plugin.keys import ATTRIBUTE
+from memqos.plugin.results.durations import Timekeeping, expected_durations, keep_durations, stored_durations
+from memqos.report.outcome import Outcome, Phase, TestResult
 
 DOWN = "requests/test_requests.py::test_request[update-down"
 
@@ -129,6 +133,30 @@ def test_what_is_not_observable_is_expected_to_take_as_long_again_until_it_is_ob
         told.append(stored_durations().get(OTHER))
 
     assert told == [None, 0.1, 0.1, 8.0, 8.0]
+
+
+@pytest.mark.parametrize(
+    ("around", "expected"),
+    [({FIRST: 29.0}, 29.5), ({FIRST: 90.0}, 30.5), ({}, 0.5), ({SECOND: 29.0}, 0.5)],
+    ids=["as before", "three times as long", "nothing", "another case was first"],
+)
+def test_the_first_case_is_expected_to_take_what_is_shared_at_most_as_long_as_before(
+    around, expected, tmp_path, monkeypatch
+):
+    """Another case may have been first then."""
+    monkeypatch.setenv("MEMQOS_CACHE", str(tmp_path))
+    keep_durations([result(FIRST, 30.5)], around={FIRST: 30.0}, shared={POPULATION: 30.0}, is_whole=True)
+    times = Timekeeping(SimpleNamespace())
+    report = pytest.CollectReport(nodeid="", outcome="passed", longrepr=None, result=None)
+    setattr(report, SHARES, {FIRST: POPULATION, SECOND: POPULATION})
+    times.pytest_collectreport(report)
+    for case, seconds in around.items():
+        setup = pytest.TestReport(case, ("", 0, ""), {}, "passed", None, "setup", duration=seconds)
+        setattr(setup, ATTRIBUTE, Phase(outcome=None, chapter="values"))
+        times.pytest_runtest_logreport(setup)
+
+    assert times.before(FIRST, among=[FIRST, SECOND, OTHER]) == expected
+    assert times.before(OTHER, among=[FIRST, SECOND, OTHER]) is None
 
 
 def test_what_an_older_memqos_kept_is_read(tmp_path, monkeypatch):

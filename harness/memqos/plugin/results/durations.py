@@ -206,7 +206,7 @@ class Timekeeping:
         self._config = config
         self._shared_by: dict[str, str] = {}
         self._around: dict[str, float] = defaultdict(float)
-        self._before: ExpectedDurations | None = None
+        self._before: Mapping[str, tuple[float, bool]] | None = None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -218,8 +218,9 @@ class Timekeeping:
         """What workers' cases share; all workers report the same."""
         self._shared_by.update(getattr(report, SHARES, {}))
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """The time around a case that shares something."""
+        """The time around a case that shares something; known before the case's result is made."""
         case = plain_id(report.nodeid)
         if report.when in {"setup", "teardown"} and case in self._shared_by and phase_of(report) is not None:
             self._around[case] += report.duration
@@ -229,10 +230,18 @@ class Timekeeping:
         return expected_durations(cases, stored_durations(), shared_by=self._shared_by)
 
     def before(self, case: str, *, among: Iterable[str]) -> float | None:
-        """The expected duration of a case of this run in seconds, None if unknown. among: the run's cases."""
+        """The expected duration of a case that has just ended in seconds, None if unknown. among: the run's cases.
+
+        Of the time around it, as much is expected as what it shares with others took before: another case may have been
+        first and last then.
+        """
         if self._before is None:
-            self._before = self.expected(among)
-        return self._before.seconds.get(case)
+            self._before = _told([*among, *set(self._shared_by.values())], stored_durations())
+        if case not in self._before:
+            return None
+        around = self._around.get(case, 0.0)
+        shared = self._before.get(self._shared_by.get(case, ""))
+        return self._before[case][0] + (around if shared is None else min(around, shared[0]))
 
     def keep(self, results: Sequence[TestResult]) -> None:
         """Store the durations in this run's results."""
