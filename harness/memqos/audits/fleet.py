@@ -225,7 +225,7 @@ def _cause_lines(one: Cause) -> Iterator[str]:
         yield f"  rule     {one.rule}"
     yield f"  set by   {one.set_by}"
     if one.hint:
-        yield one_line(f"  perhaps  {one.hint}")
+        yield one_line(f"  possibly {one.hint}")
     for node, drift in one.examples:
         yield one_line(f"  {node}: {drift.subject} has {drift.observed}, expected {drift.expected}")
     if one.findings > len(one.examples):

@@ -117,7 +117,7 @@ value. A known bug of the kubelet's release is reported as known. Exit codes: 0 
 @click.option("--metrics", metavar="FILE", help="Write Prometheus text, for node_exporter's textfile collector.")
 @click.option("--sarif", metavar="FILE", help="Write SARIF 2.1.0.")
 @click.option("--junit", metavar="FILE", help="Write JUnit XML: a suite for each node, a case for each pod.")
-@click.option("--html", metavar="FILE", help="Write a page for people: causes, a table of all nodes, their deviations.")
+@click.option("--html", metavar="FILE", help="Write an HTML page: causes, a table of all nodes, their deviations.")
 @click.option("--json", "as_json", is_flag=True, help="Print every finding as JSON; of several nodes, the deviations.")
 def command(**given: Any) -> int:
     """The page of `memqos audit`."""

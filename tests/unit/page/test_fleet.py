@@ -88,7 +88,7 @@ def test_a_known_deviation_is_marked_in_its_cause_and_its_row():
     )
     assert "deviates as known" in words(found.text)
     assert "container app of pod default/web (known)" in words(found.text)
-    assert "Perhaps: a bug" in words(found.text)
+    assert "Possible cause: a bug" in words(found.text)
 
 
 @pytest.mark.parametrize(("count", "more"), [(40, ""), (43, "And 3 more: memqos audit nodes/a.json")])
