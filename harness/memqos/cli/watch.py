@@ -27,7 +27,7 @@ The options are those of `memqos run`.
 Examples:
   memqos watch --runtime-binary ./my-runc                     all default cases
   memqos watch --runtime oci:./youki requests                 a runtime of any name, without a daemon
-  memqos watch --runtime-binary ./my-runc -k memory.high      cases whose name matches
+  memqos watch --runtime-binary ./my-runc -k huge-pages       cases whose name matches
 """
 
 _LOOKS_SECONDS = 0.5
