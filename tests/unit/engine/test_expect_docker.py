@@ -7,10 +7,13 @@ from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.verdict import judge_cgroup
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.pod.cgroup import request_container
+from memqos.engine.translate.container_files import made_files
 from memqos.engine.translate.requested import oom_score_adj_of
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
+from memqos.model.pod import QosClass
 from memqos.model.reading import CgroupReading, Reading
 from tests.unit.engine.pods import NODE, ON, container, pod
 
@@ -62,6 +65,18 @@ def test_the_document_names_it():
     knobs = planned().knobs
     assert expected_document(knobs[Knob.MEMORY_HIGH])["unasked"] == "HostConfig has no field for memory.high."
     assert "unasked" not in expected_document(knobs[Knob.MEMORY_MAX])
+
+
+@pytest.mark.parametrize("version", ["5.4.2", ""])
+def test_podman_limits_the_processes_of_every_container(version):
+    runtimes = Runtimes(cri=traits_of("podman", version), oci=traits_of("crun", "1.21"))
+    assert planned(runtimes).knobs[Knob.MEMORY_MAX].reason.rule == "memory.max is the container's memory limit"
+    kubelet = Kubelet.of(node=NODE, settings=ON, release="1.36", runtimes=runtimes)
+    request = request_container(POD, POD.containers[0], QosClass.BURSTABLE, kubelet)
+    pids = made_files(request, POD, kubelet).rulings[Knob.PIDS_MAX]
+    assert str(pids.written) == "2048"
+    assert pids.why().rule == "podman sets pids.max of every container"
+    assert pids.why().source == "podman, defaults of a new container"
 
 
 def test_huge_pages_do_not_reach_containers_of_docker():

@@ -58,7 +58,7 @@ class _Case:
         if knob.value in self.annotated.by:
             return partial(_by_annotation, self, knob)
         asked = self.asked()
-        return asked[knob].why if knob in asked else partial(_REASONS[knob], self, knob)
+        return asked[knob].why if knob in asked else partial(_REASONS.get(knob, _by_itself), self, knob)
 
     def left_alone(self) -> dict[Knob, Ruling]:
         """The files that the message leaves unwritten on purpose."""
@@ -296,6 +296,15 @@ def _oom_group(case: _Case, _: Knob) -> Reason:
         revision=kubelet.revisions[Family.CONTAINER],
         source="kubelet calculateLinuxResources",
         inputs=inputs,
+    )
+
+
+def _by_itself(case: _Case, knob: Knob) -> Reason:
+    """A file that no request names, such as pids.max below Podman."""
+    return Reason(
+        rule=f"{case.kubelet.runtimes.cri.runtime} sets {knob} of every container",
+        revision=case.kubelet.runtimes_text,
+        source=f"{case.kubelet.runtimes.cri.runtime}, defaults of a new container",
     )
 
 
