@@ -4,15 +4,15 @@ import json
 from typing import Any
 
 from memqos.engine.numa.state import checksum
-from memqos.engine.numa.zone_table import Blocks, ZoneState, ZoneTable
+from memqos.engine.numa.table import Blocks, NumaNodeState, NumaTable
 
 
-def checkpoint_text(policy: str, table: ZoneTable, *, with_pods: bool = False) -> str:
+def checkpoint_text(policy: str, table: NumaTable, *, with_pods: bool = False) -> str:
     """The file for a table under a policy; with_pods: the newer format."""
     whole: dict[str, Any] = {
         "policyName": policy,
         # Go sorts the keys of a map as text: zone 10 comes before zone 2.
-        "machineState": {str(one): zone_json(table.zones[one]) for one in sorted(table.zones, key=str)},
+        "machineState": {str(one): zone_json(table.numa_nodes[one]) for one in sorted(table.numa_nodes, key=str)},
     }
     if table.assignments:
         whole["entries"] = {
@@ -27,7 +27,7 @@ def checkpoint_text(policy: str, table: ZoneTable, *, with_pods: bool = False) -
     return json.dumps(whole, separators=(",", ":"))
 
 
-def zone_json(zone: ZoneState) -> dict[str, Any]:
+def zone_json(zone: NumaNodeState) -> dict[str, Any]:
     return {
         "numberOfAssignments": zone.assignments,
         "memoryMap": {
@@ -45,4 +45,4 @@ def zone_json(zone: ZoneState) -> dict[str, Any]:
 
 
 def blocks_json(blocks: Blocks) -> list[dict[str, Any]]:
-    return [{"numaAffinity": list(block.zones), "type": block.kind, "size": block.size} for block in blocks]
+    return [{"numaAffinity": list(block.numa_nodes), "type": block.kind, "size": block.size} for block in blocks]

@@ -133,10 +133,10 @@ def _of_the_machine(node: NodeFacts) -> Mapping[str, str]:
     return {
         "/proc/meminfo": f"MemTotal:  {node.memory // KIB} kB\nSwapTotal: {node.swap // KIB} kB\n",
         "/sys/devices/system/cpu/online": f"0-{node.cpus - 1}\n",
-        f"{zones}/node0/meminfo": f"Node 0 MemTotal: {node.zones[0].memory // KIB} kB\n",
+        f"{zones}/node0/meminfo": f"Node 0 MemTotal: {node.numa_nodes[0].memory // KIB} kB\n",
         f"{zones}/node0/cpulist": "0\n",
         f"{zones}/node0/distance": "10 20\n",
-        f"{zones}/node1/meminfo": f"Node 1 MemTotal: {node.zones[1].memory // KIB} kB\n",
+        f"{zones}/node1/meminfo": f"Node 1 MemTotal: {node.numa_nodes[1].memory // KIB} kB\n",
         f"{zones}/node1/cpulist": "1\n",
         f"{zones}/node1/distance": "20 10\n",
     }

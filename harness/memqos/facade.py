@@ -20,13 +20,13 @@ from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.answer.verdict import ContainerIds, Unsure, judge
 from memqos.engine.cgroup.effective_protection import Effective, Protected, effective, settled
 from memqos.engine.cgroup.layout import Layout
-from memqos.engine.cgroup.protection import Sheltered, shelter
+from memqos.engine.cgroup.protection import CgroupProtection, planned_protection
 from memqos.engine.cgroup.throttle import Slowed, slowing
 from memqos.engine.cgroup.usage import ContainerUsage
 from memqos.engine.cgroup.victims import Shortage, Victim, shortages
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.numa.zone_table import ZoneTable
+from memqos.engine.numa.table import NumaTable
 from memqos.engine.plan import (
     Expected,
     Ignored,
@@ -97,7 +97,7 @@ from memqos.model.node import (
     CgroupVersion,
     KubeletSettings,
     NodeFacts,
-    NumaZone,
+    NumaNode,
     ReservationPolicy,
     SwapBehavior,
 )
@@ -127,6 +127,7 @@ __all__ = [
     "Bytes",
     "CgroupDriver",
     "CgroupPath",
+    "CgroupProtection",
     "CgroupReading",
     "CgroupVersion",
     "ClusterObjects",
@@ -170,7 +171,8 @@ __all__ = [
     "NodeFacts",
     "NonconformanceError",
     "Notices",
-    "NumaZone",
+    "NumaNode",
+    "NumaTable",
     "Number",
     "OciResources",
     "OciTranslation",
@@ -210,7 +212,6 @@ __all__ = [
     "RuntimeWrites",
     "Runtimes",
     "Setter",
-    "Sheltered",
     "Shortage",
     "Slowed",
     "StepKind",
@@ -226,7 +227,6 @@ __all__ = [
     "Verdict",
     "VerticalPodAutoscaler",
     "Victim",
-    "ZoneTable",
     "__version__",
     "audit",
     "differences",
@@ -248,12 +248,12 @@ __all__ = [
     "oci_for_update",
     "plan_document",
     "plan_tree",
+    "planned_protection",
     "reason_lines",
     "recognise",
     "resize_pods",
     "runtime_writes",
     "settled",
-    "shelter",
     "shortages",
     "slowing",
     "traits_of",

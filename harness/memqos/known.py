@@ -39,7 +39,7 @@ __all__ = [
     "load_all",
     "load_baseline",
     "load_known",
-    "runtimes_told",
+    "runtime_versions",
 ]
 
 EVIDENCE = "known"
@@ -53,12 +53,12 @@ _Release = Annotated[str, Meta(pattern=r"^(v?[0-9]{1,9}(\.[0-9]{1,9})*)?$", desc
 
 
 class _Where(Struct, forbid_unknown_fields=True):
-    """One place of a table in which its deviation shows: what it says beside the table."""
+    """One place of a table in which its deviation shows: its fields besides those of the table."""
 
     claim: str | list[str] = ""
     cause: Leftover | None = None
     knob: str | list[str] = ""
-    beside: str = ""
+    other_runtime: str = ""
     driver: Literal["", "systemd", "cgroupfs"] = ""
     observed: str = ""
     sometimes: bool = False
@@ -73,7 +73,7 @@ class KnownDeviation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     fault: the row of `memqos.engine.faults.FAULTS` that it is of; "" for none. runtime: a CRI or OCI runtime's own
     name, linux for the kernel, or kubelet. since, fixed: the first release that deviates, and the first that no longer
     does; "" for every one from the beginning, and for none yet. claim, knob: what deviates. cause: of a kubelet what it
-    leaves behind (`Leftover`), in the place of a claim. beside: the other runtime that it takes, such as the OCI
+    leaves behind (`Leftover`), in the place of a claim. other_runtime: the other runtime that it takes, such as the OCI
     runtime below; "" for any. driver, observed: "" for either driver and for any value. upstream: where it is known.
     sometimes: whether it may also be right.
     """
@@ -88,7 +88,7 @@ class KnownDeviation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cause: Leftover | None = None
     since: _Release = ""
     fixed: _Release = ""
-    beside: str = ""
+    other_runtime: str = ""
     driver: Literal["", "systemd", "cgroupfs"] = ""
     observed: str = ""
     sometimes: bool = False
@@ -98,7 +98,7 @@ class KnownDeviation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
         An unknown version, "", may be any: only entries for all versions apply.
         """
-        if not {self.runtime, self.beside or self.runtime} <= set(runtimes) or self.driver not in {"", driver}:
+        if not {self.runtime, self.other_runtime or self.runtime} <= set(runtimes) or self.driver not in {"", driver}:
             return False
         version = _release(runtimes[self.runtime])
         if not version:
@@ -137,7 +137,7 @@ def left_by_kubelet(
     return finding
 
 
-def runtimes_told(told: Iterable[str], *, kernel: str) -> dict[str, str]:
+def runtime_versions(told: Iterable[str], *, kernel: str) -> dict[str, str]:
     """Names and versions in texts such as "containerd 1.7.24", "runc of unknown version (a given file)".
 
     kernel: its release, as uname tells it, which is linux's version; "" for one that is not known.

@@ -33,6 +33,6 @@ def test_a_program_is_killed_at_its_limit(qos_node, qos_kubelet, qos_catalog, qo
 
 
 @pytest.mark.claim("docker/stats-agree")
-def test_stats_agree_with_the_kernels_files(qos_told_stats, qos_evidence):
+def test_stats_agree_with_the_kernels_files(qos_stats_findings, qos_evidence):
     """The stats of a container with memory in use match its files."""
-    qos_evidence.settle(qos_told_stats("docker-everything"))
+    qos_evidence.settle(qos_stats_findings("docker-everything"))

@@ -58,8 +58,8 @@ def paces(qos_node, qos_scene, qos_kubelet, qos_catalog):
         qos_scene(qos_kubelet) as scene,
         qos_node.watched_pods(pods, qos_node.tight(qos_kubelet, pods), rests_on=PREMISES, steered=True) as watch,
     ):
-        beside = [taking for taking, claims in CLAIMS.items() if scene.shows(*claims)]
-        yield watch.disturb("aggressor", *VICTIMS, beside=beside)
+        kinds = [taking for taking, claims in CLAIMS.items() if scene.shows(*claims)]
+        yield watch.disturb("aggressor", *VICTIMS, taking=kinds)
 
 
 @pytest.mark.behaviour
@@ -67,7 +67,7 @@ def paces(qos_node, qos_scene, qos_kubelet, qos_catalog):
 @pytest.mark.claim("isolation/guaranteed-keeps-its-pace")
 def test_a_guaranteed_program_keeps_more_of_its_speed(paces, qos_evidence):
     """Its page cache is protected; the kernel reclaims that of others."""
-    qos_evidence.settle(*paces.premises, paces.keeps_more("kept-guaranteed", than="unguarded", beside="anonymous"))
+    qos_evidence.settle(*paces.premises, paces.keeps_more("kept-guaranteed", than="unguarded", taking="anonymous"))
 
 
 @pytest.mark.behaviour
@@ -75,7 +75,7 @@ def test_a_guaranteed_program_keeps_more_of_its_speed(paces, qos_evidence):
 @pytest.mark.claim("isolation/burstable-keeps-its-pace")
 def test_a_burstable_program_keeps_more_of_its_speed(paces, qos_evidence):
     """The same for page cache up to its request, with memory.min and with memory.low."""
-    qos_evidence.settle(*paces.premises, paces.keeps_more("kept-burstable", than="unguarded", beside="anonymous"))
+    qos_evidence.settle(*paces.premises, paces.keeps_more("kept-burstable", than="unguarded", taking="anonymous"))
 
 
 @pytest.mark.behaviour
@@ -83,7 +83,7 @@ def test_a_burstable_program_keeps_more_of_its_speed(paces, qos_evidence):
 @pytest.mark.claim("isolation/guaranteed-beside-files")
 def test_a_guaranteed_program_keeps_more_of_its_speed_while_a_neighbour_reads_files(paces, qos_evidence):
     """New page cache replaces unprotected page cache, not the protected part."""
-    qos_evidence.settle(*paces.premises, paces.keeps_more("kept-guaranteed", than="unguarded", beside="files"))
+    qos_evidence.settle(*paces.premises, paces.keeps_more("kept-guaranteed", than="unguarded", taking="files"))
 
 
 @pytest.mark.behaviour
@@ -91,7 +91,7 @@ def test_a_guaranteed_program_keeps_more_of_its_speed_while_a_neighbour_reads_fi
 @pytest.mark.claim("isolation/burstable-beside-files")
 def test_a_burstable_program_keeps_more_of_its_speed_while_a_neighbour_reads_files(paces, qos_evidence):
     """The same for page cache up to its request."""
-    qos_evidence.settle(*paces.premises, paces.keeps_more("kept-burstable", than="unguarded", beside="files"))
+    qos_evidence.settle(*paces.premises, paces.keeps_more("kept-burstable", than="unguarded", taking="files"))
 
 
 @pytest.mark.behaviour

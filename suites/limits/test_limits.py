@@ -129,7 +129,7 @@ def test_memory_of_an_exited_program_is_uncharged(qos_node, qos_kubelet, qos_cat
     """The anonymous memory of a second program is charged only while it runs."""
     with qos_node.watched(qos_catalog.pod("holds-small"), qos_kubelet, rests_on=PREMISES) as container:
         container.until_done()
-        most = container.take_a_third(beside=True)
+        most = container.take_a_third(second_program=True)
         course = container.until_done()
 
     qos_evidence.settle(

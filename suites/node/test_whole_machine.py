@@ -70,7 +70,7 @@ def beside(scarce_node, qos_catalog):
             scarce_node.watched_pods(pods, kubelet, rests_on=PREMISES, steered=True) as watch,
             scarce_node.daemon(RESERVED) as daemon,
         ):
-            lost = watch.press("neighbour", whole_node=True, besides=daemon.exposed)
+            lost = watch.press("neighbour", whole_node=True, outside_pods=daemon.exposed)
             return lost, daemon.keeps_its_memory(), daemon.gives_way(), daemon.answers()
 
     return pressed

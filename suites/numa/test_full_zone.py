@@ -23,27 +23,29 @@ NO_SWAP = [*MEMS, Knob.MEMORY_SWAP_MAX]
 
 
 @pytest.fixture(scope="module")
-def narrow_zone(qos_node):
+def narrow_numa_node(qos_node):
     """The last NUMA node of the machine, with little free memory."""
-    *_, zone = (zone.id for zone in qos_node.facts.zones)
-    with qos_node.narrowed(zone):
-        yield zone
+    *_, numa_node = (numa_node.id for numa_node in qos_node.facts.numa_nodes)
+    with qos_node.narrowed(numa_node):
+        yield numa_node
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("numa/full-numa-node-kills")
 def test_a_full_numa_node_kills_although_another_is_empty(
-    qos_node, qos_kubelet, narrow_zone, qos_catalog, qos_evidence
+    qos_node, qos_kubelet, narrow_numa_node, qos_catalog, qos_evidence
 ):
     """The program is killed, although the other NUMA node has room for all of its memory."""
-    with qos_node.watched(qos_catalog.pod("fills-zone"), qos_kubelet, rests_on=NO_SWAP, zone=narrow_zone) as container:
+    with qos_node.watched(
+        qos_catalog.pod("fills-zone"), qos_kubelet, rests_on=NO_SWAP, numa_node=narrow_numa_node
+    ) as container:
         course = container.until(ended())
 
     qos_evidence.settle(
         course.premises,
-        course.oom.is_killed_for_its_zone(),
-        course.numa.never_leaves(narrow_zone),
+        course.oom.is_killed_for_its_numa_node(),
+        course.numa.never_leaves(narrow_numa_node),
         course.oom.reports_exit_code(),
     )
 
@@ -51,14 +53,18 @@ def test_a_full_numa_node_kills_although_another_is_empty(
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-default")
 @pytest.mark.claim("numa/full-numa-node-reclaims")
-def test_page_cache_of_a_full_numa_node_is_reclaimed(qos_node, qos_kubelet, narrow_zone, qos_catalog, qos_evidence):
+def test_page_cache_of_a_full_numa_node_is_reclaimed(
+    qos_node, qos_kubelet, narrow_numa_node, qos_catalog, qos_evidence
+):
     """The program writes more than its NUMA node can hold, and none of it goes to the other one."""
-    with qos_node.watched(qos_catalog.pod("zone-cache"), qos_kubelet, rests_on=MEMS, zone=narrow_zone) as container:
+    with qos_node.watched(
+        qos_catalog.pod("zone-cache"), qos_kubelet, rests_on=MEMS, numa_node=narrow_numa_node
+    ) as container:
         course = container.until_done()
 
     qos_evidence.settle(
         course.premises,
-        course.numa.never_leaves(narrow_zone, kind="file"),
+        course.numa.never_leaves(narrow_numa_node, kind="file"),
         course.numa.is_reclaimed("file"),
         *course.gets_through(),
     )

@@ -37,22 +37,22 @@ CLAIMS = {
 
 
 @pytest.fixture(scope="module")
-def bound(qos_node, qos_scene, qos_kubelet, qos_zone, qos_catalog):
+def bound(qos_node, qos_scene, qos_kubelet, qos_numa_node, qos_catalog):
     """The courses of programs bound to one NUMA node, by kind of memory, once each has its memory."""
-    with qos_scene(qos_kubelet, f"zone-{qos_zone}") as scene:
+    with qos_scene(qos_kubelet, f"zone-{qos_numa_node}") as scene:
         pods = {kind: qos_catalog.pod(KINDS[kind]) for kind, claim in CLAIMS.items() if scene.shows(claim)}
-        with qos_node.watched_pods([*pods.values()], qos_kubelet, rests_on=MEMS, zone=qos_zone) as watch:
+        with qos_node.watched_pods([*pods.values()], qos_kubelet, rests_on=MEMS, numa_node=qos_numa_node) as watch:
             return {kind: watch.container(pod.name).until(counted(kind)) for kind, pod in pods.items()}
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/mems-pins-anonymous-memory")
-def test_anonymous_memory_is_on_the_numa_node_of_cpuset_mems(bound, qos_zone, qos_evidence):
+def test_anonymous_memory_is_on_the_numa_node_of_cpuset_mems(bound, qos_numa_node, qos_evidence):
     """All anonymous memory of a container is on the NUMA node that CRI's cpuset_mems names."""
     course = bound["anon"]
 
-    qos_evidence.settle(course.premises, course.numa.is_only_on(qos_zone))
+    qos_evidence.settle(course.premises, course.numa.is_only_on(qos_numa_node))
 
 
 @pytest.mark.behaviour
@@ -82,35 +82,37 @@ def test_memory_is_where_the_policy_in_force_places_it(qos_node, qos_kubelet, qo
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/mems-pins-page-cache")
-def test_page_cache_is_on_the_numa_node_of_cpuset_mems(bound, qos_zone, qos_evidence):
+def test_page_cache_is_on_the_numa_node_of_cpuset_mems(bound, qos_numa_node, qos_evidence):
     """All page cache of a container's program is on the NUMA node that CRI's cpuset_mems names."""
     course = bound["file"]
 
-    qos_evidence.settle(course.premises, course.numa.is_only_on(qos_zone, kind="file"))
+    qos_evidence.settle(course.premises, course.numa.is_only_on(qos_numa_node, kind="file"))
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/mems-pins-shared-memory")
-def test_shared_memory_is_on_the_numa_node_of_cpuset_mems(bound, qos_zone, qos_evidence):
+def test_shared_memory_is_on_the_numa_node_of_cpuset_mems(bound, qos_numa_node, qos_evidence):
     """A file on a tmpfs is on the NUMA node that CRI's cpuset_mems names."""
     course = bound["shmem"]
 
-    qos_evidence.settle(course.premises, course.numa.is_only_on(qos_zone, kind="shmem"))
+    qos_evidence.settle(course.premises, course.numa.is_only_on(qos_numa_node, kind="shmem"))
 
 
 @pytest.mark.behaviour
 @pytest.mark.kubelet("v1.37-tiered")
 @pytest.mark.claim("numa/mems-pins-huge-pages")
-def test_huge_pages_come_from_the_numa_node_of_cpuset_mems(qos_node, qos_kubelet, qos_zone, qos_catalog, qos_evidence):
+def test_huge_pages_come_from_the_numa_node_of_cpuset_mems(
+    qos_node, qos_kubelet, qos_numa_node, qos_catalog, qos_evidence
+):
     """Every NUMA node has huge pages; the program uses those of the node that CRI's cpuset_mems names."""
     pod = qos_catalog.pod("zone-huge")
     with (
         qos_node.huge_volume() as huge,
-        qos_node.watched(pod, qos_kubelet, rests_on=MEMS, zone=qos_zone, volumes=[huge.mount]) as container,
+        qos_node.watched(pod, qos_kubelet, rests_on=MEMS, numa_node=qos_numa_node, volumes=[huge.mount]) as container,
     ):
         course = container.until_done()
-        placed = huge.is_only_on(qos_zone)
+        placed = huge.is_only_on(qos_numa_node)
 
     qos_evidence.settle(course.premises, course.finishes(), course.still_runs(), placed)
 
@@ -120,8 +122,8 @@ def test_huge_pages_come_from_the_numa_node_of_cpuset_mems(qos_node, qos_kubelet
 @pytest.mark.claim("numa/changed-mems-move-pages")
 def test_memory_moves_with_cpuset_mems(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """An update names another NUMA node while the program holds its memory."""
-    here, *_, there = (zone.id for zone in qos_node.facts.zones)
-    with qos_node.watched(qos_catalog.pod("one-zone"), qos_kubelet, rests_on=MEMS, zone=here) as container:
+    here, *_, there = (numa_node.id for numa_node in qos_node.facts.numa_nodes)
+    with qos_node.watched(qos_catalog.pod("one-zone"), qos_kubelet, rests_on=MEMS, numa_node=here) as container:
         before = container.until(counted("anon"))
         container.rebind(there)
         after = container.until(gathered("anon", there))
@@ -192,8 +194,8 @@ def test_the_next_pod_uses_the_numa_node_of_an_ended_pod(in_order, qos_evidence)
 @pytest.mark.claim("numa/far-numa-node-holds-memory")
 def test_memory_is_on_a_numa_node_without_cpus(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The program runs on the CPUs of a NUMA node other than the one that it is bound to."""
-    far = next(zone.id for zone in qos_node.facts.zones if not zone.cpus)
-    with qos_node.watched(qos_catalog.pod("one-zone"), qos_kubelet, rests_on=MEMS, zone=far) as container:
+    far = next(numa_node.id for numa_node in qos_node.facts.numa_nodes if not numa_node.cpus)
+    with qos_node.watched(qos_catalog.pod("one-zone"), qos_kubelet, rests_on=MEMS, numa_node=far) as container:
         course = container.until(counted("anon"))
 
     qos_evidence.settle(course.premises, course.numa.is_only_on(far))

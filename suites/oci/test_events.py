@@ -13,13 +13,13 @@ import pytest
 
 
 @pytest.mark.claim("oci/stats-agree")
-def test_stats_agree_with_the_kernels_files(qos_told_stats, qos_evidence):
+def test_stats_agree_with_the_kernels_files(qos_stats_findings, qos_evidence):
     """The stats of a container with memory in use match its files."""
-    qos_evidence.settle(qos_told_stats("bundle-reservation-and-limit"))
+    qos_evidence.settle(qos_stats_findings("bundle-reservation-and-limit"))
 
 
 @pytest.mark.behaviour
 @pytest.mark.claim("oci/oom-event")
-def test_an_oom_kill_is_reported(qos_told_oom, qos_evidence):
+def test_an_oom_kill_is_reported(qos_oom_findings, qos_evidence):
     """A program that allocates 96 MiB is killed at 64 MiB, and the runtime's events report it."""
-    qos_evidence.settle(qos_told_oom("bundle-no-swap"))
+    qos_evidence.settle(qos_oom_findings("bundle-no-swap"))

@@ -38,6 +38,6 @@ def test_full_swap_devices_kill_the_program_that_fills_them(qos_node, qos_kubele
     """When nothing more can be swapped, the program reaches its memory limit."""
     pods = [qos_catalog.pod("fills-swap"), qos_catalog.pod("holds-small")]
     with qos_node.watched_pods(pods, qos_kubelet, rests_on=[Knob.MEMORY_MAX]) as watch:
-        fills, holds = watch.until_ended("fills-swap", beside="holds-small")
+        fills, holds = watch.until_ended("fills-swap", other="holds-small")
 
     qos_evidence.settle(fills.premises, fills.swap.is_used(), *fills.oom.is_killed(), holds.premises, *holds.lives())

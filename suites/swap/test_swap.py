@@ -116,7 +116,7 @@ def test_a_used_up_swap_share_kills_only_its_own_program(qos_node, qos_kubelet, 
     """The node's swap is not full, and the neighbouring pod, which may not swap, is not affected."""
     pods = [qos_catalog.pod("wants-swap"), qos_catalog.pod("holds-small")]
     with qos_node.watched_pods(pods, qos_kubelet, rests_on=PREMISES) as watch:
-        wants, holds = watch.until_ended("wants-swap", beside="holds-small")
+        wants, holds = watch.until_ended("wants-swap", other="holds-small")
 
     qos_evidence.settle(
         wants.premises,

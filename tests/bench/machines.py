@@ -21,14 +21,14 @@ from memqos.catalog.topologies import load_topology
 from memqos.cli.doctor import Bench, median
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.errors import MachineError
-from memqos.model.topology import Topology, Zone
+from memqos.model.topology import Topology, TopologyNode
 from memqos.target.attended import attended
 from memqos.vm.boot import boot
 from memqos.vm.cache.store import default_cache
 from memqos.vm.checkpoint import list_checkpoints
 
 HALF_GIB = 1 << 29
-SMALL = Topology(name="bench-1536", cpus=2, zones=(Zone(id=0, memory_bytes=3 * HALF_GIB, cpus=(0, 1)),))
+SMALL = Topology(name="bench-1536", cpus=2, numa_nodes=(TopologyNode(id=0, memory_bytes=3 * HALF_GIB, cpus=(0, 1)),))
 
 TO_HOLD = {
     "cold boot to first CRI answer": 25.0,

@@ -10,7 +10,7 @@ from functools import partial
 from memqos.engine.numa.admit import Admitted, admit, pod_started, release, start
 from memqos.engine.numa.policies import Policies
 from memqos.engine.releases.release import Release
-from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
+from memqos.model.node import KubeletSettings, NodeFacts, NumaNode
 from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
 from tests.bench.figures import Figure, processor_seconds
@@ -36,12 +36,12 @@ def guaranteed(uid, *sizes, init=(), pages=""):
 
 def node(policy, scope):
     zones = tuple(
-        NumaZone(
+        NumaNode(
             id=n, memory=64 * GIB, hugepages={2 << 20: 1024}, distances=tuple(10 + 11 * (n != m) for m in range(8))
         )
         for n in range(8)
     )
-    facts = NodeFacts(memory=8 * 64 * GIB, zones=zones)
+    facts = NodeFacts(memory=8 * 64 * GIB, numa_nodes=zones)
     settings = KubeletSettings(
         memory_manager_policy="Static",
         topology_manager_policy=policy,

@@ -37,7 +37,7 @@ upstream = "our tracker, number 17"
 fault = "cri-o/update-drops-unified"
 where = [
     { claim = ["ours/grows", "ours/shrinks"], knob = ["memory.min", "memory.high"] },
-    { claim = "ours/scope", knob = "memory.high of the scope", beside = "crun", driver = "systemd" },
+    { claim = "ours/scope", knob = "memory.high of the scope", other_runtime = "crun", driver = "systemd" },
 ]
 ```
 
@@ -52,7 +52,7 @@ and not fixed yet |
 | `fault` | instead of these five fields: a row of [what is known](#what-is-known) that has them |
 | `claim`, `knob` | what deviates: both must match; a list of claims or knobs means one entry for each |
 | `cause` | for a kubelet, or a claim: what it leaves behind ([below](#kubelets)) |
-| `beside` | the other runtime that the deviation requires, such as the OCI runtime below the CRI runtime |
+| `other_runtime` | the other runtime that the deviation requires, such as the OCI runtime below the CRI runtime |
 | `driver`, `observed` | the cgroup driver and the observed value; by default either driver and any value |
 | `sometimes` | the deviation does not always occur |
 | `where` | a list of tables with the fields from `claim` on, each on top of the entry's own: one entry for each |
@@ -144,7 +144,9 @@ def shows_in(entries: list[KnownDeviation]) -> str:
         chapters = groupby(sorted(claims), key=lambda one: one.partition("/")[0])
         told = ", ".join(f"{len(list(group))} of `{chapter}`" for chapter, group in chapters)
     needs = [
-        of for of in (unique(one.driver for one in entries), unique(one.beside for one in entries)) if len(of) == 1
+        of
+        for of in (unique(one.driver for one in entries), unique(one.other_runtime for one in entries))
+        if len(of) == 1
     ]
     return told + "".join(f", with {need}" for [need] in needs if need)
 

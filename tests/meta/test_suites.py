@@ -10,8 +10,8 @@ from memqos import claims
 from memqos.cases import CaseKind, cases_of
 from memqos.catalog.kubelets import load_kubelets
 from memqos.catalog.requests import load_all_requests
-from memqos.node.requests.cri_calls import Conversation
-from memqos.node.requests.lifecycle import Life
+from memqos.node.requests.cri_calls import CriVerbs
+from memqos.node.requests.lifecycle import LifecycleVerbs
 from memqos.node.requests.verbs import verbs_of
 
 SUITES = Path(__file__).parents[2] / "suites"
@@ -64,8 +64,8 @@ def test_every_claim_has_a_test():
 def test_every_verb_is_asked_for_and_every_one_asked_for_is_a_verb():
     asked = {case.asks.verb for case in CASES if case.kind is CaseKind.VERB}
 
-    assert asked == {*verbs_of(Life), *verbs_of(Conversation)}
-    assert set(verbs_of(Life)).isdisjoint(verbs_of(Conversation))
+    assert asked == {*verbs_of(LifecycleVerbs), *verbs_of(CriVerbs)}
+    assert set(verbs_of(LifecycleVerbs)).isdisjoint(verbs_of(CriVerbs))
 
 
 def test_kubelets_in_turn_are_kubelets():

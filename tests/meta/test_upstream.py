@@ -66,7 +66,7 @@ def test_an_entry_is_of_the_versions_of_its_fault(entry):
 def test_a_fault_with_the_link_of_a_feature_is_of_the_versions_without_it(name):
     fault = FAULTS[name]
     rows = FEATURES[RuntimeName(fault.runtime)] if fault.runtime in {*RuntimeName} else {}
-    entries = [replace(one, beside="", driver="") for one in KNOWN if one.fault == name]
+    entries = [replace(one, other_runtime="", driver="") for one in KNOWN if one.fault == name]
     for feature in (one for one, row in rows.items() if links(fault.upstream) & links(row.upstream)):
         for version in ("1.0", "1.32.13", "1.35.9", "1.36", "1.36.3", "99"):
             deviates = {one.is_of({fault.runtime: version}, "systemd") for one in entries}

@@ -156,7 +156,7 @@ def test_it(NAME, number):
 
 @pytest.mark.parametrize(
     ("name", "machine"),
-    [("qos_requests", "trixie-1"), ("qos_life", "trixie-1"), ("pods", "trixie-0")],
+    [("qos_requests", "trixie-1"), ("qos_lifecycle", "trixie-1"), ("pods", "trixie-0")],
     ids=["requests", "life", "pods of its own"],
 )
 def test_after_machinery_in_a_pod_that_tests_share_the_next_one_gets_a_new_machine(results, name, machine):

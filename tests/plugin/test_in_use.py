@@ -12,8 +12,8 @@ from memqos.laboratory.station import runtimes_in_use
 from memqos.place.opening import Places
 from memqos.place.vm import ProfileRuntimes
 from memqos.runtime.base import RuntimeVersion
-from memqos.vm.options import AskedProgram, BootOptions, check_options
-from memqos.vm.profile import Contents, Told
+from memqos.vm.options import BootOptions, RuntimeBinary, check_options
+from memqos.vm.profile import Contents, ReportedProgram
 
 CONTAINERD = RuntimeVersion(name="containerd", version="1.7.24~ds1", api_version="v1")
 LINEAR, QUADRATIC = WeightConversion
@@ -29,7 +29,7 @@ def in_use(says=None, versions=IMAGE, hugetlb=True, **given):
     name = given.get("runtime", "runc")
     contents = Contents(versions=versions, hugetlb=hugetlb)
     if says is not None:
-        contents.brought[name] = Told(name=says[0], version=says[1])
+        contents.brought[name] = ReportedProgram(name=says[0], version=says[1])
     offers = ProfileRuntimes(SimpleNamespace(contents=contents, profile=None)).offered()
     return runtimes_in_use(CONTAINERD, offers[f"containerd+{name}"], resolve(given, {}))
 
@@ -108,7 +108,7 @@ def test_a_run_judges_one_build_of_a_program(tmp_path):
     program.chmod(0o755)
 
     def brought():
-        return check_options(BootOptions(runtime_files=(AskedProgram(name="runc", path=program),))).brought
+        return check_options(BootOptions(runtime_files=(RuntimeBinary(name="runc", path=program),))).brought
 
     [file] = brought()
     places = Places(resolve({}, {}), progress=None, builds={str(file.path): file.sha256})

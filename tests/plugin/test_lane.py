@@ -86,7 +86,7 @@ def world(monkeypatch):
     monkeypatch.setattr(module, "are_of_one_machine", lambda _, one, other: one.place == other.place and not made.there)
     monkeypatch.setattr(module, "is_for_keeps", lambda _, place: place is made.chosen)
     monkeypatch.setattr(module, "choose", made.choose)
-    monkeypatch.setattr(module, "Telling", lambda _: SimpleNamespace(line=made.told.append))
+    monkeypatch.setattr(module, "Messenger", lambda _: SimpleNamespace(line=made.told.append))
     return made
 
 
@@ -385,7 +385,7 @@ def test_a_kept_machine_is_noted_by_the_name_that_enters_it(monkeypatch, tmp_pat
         document={"name": "kept-ab", "guard": 1},
     )
     told = []
-    monkeypatch.setattr(module, "Telling", lambda _: SimpleNamespace(line=told.append))
+    monkeypatch.setattr(module, "Messenger", lambda _: SimpleNamespace(line=told.append))
     config, place = Config(), FakePlace()
     monkeypatch.setattr(place, "keep", lambda: kept)
     module.choose(config, place)

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from memqos.plugin.face.messages import Telling
+from memqos.plugin.face.messages import Messenger
 
 pytest_plugins = ["pytester"]
 
@@ -14,19 +14,19 @@ def test_a_note_is_printed_once_per_run():
     manager = SimpleNamespace(get_plugin={"terminalreporter": reporter}.get)
     config = SimpleNamespace(stash=pytest.Stash(), pluginmanager=manager, get_verbosity=lambda: 0)
     for _ in range(2):
-        telling = Telling(config)
+        telling = Messenger(config)
         telling.note("KVM does not run a guest here.")
         telling.note("the checkpoint 'a' is made again.")
     assert told == ["· KVM does not run a guest here.", "· the checkpoint 'a' is made again."]
 
 
 TELLS = """
-from memqos.plugin.face.messages import Telling
+from memqos.plugin.face.messages import Messenger
 
 @pytest.fixture(scope="module")
 def slow(request):
-    Telling(request.config).line("17 pods ...")
-    Telling(request.config).note("machines run under software emulation.")
+    Messenger(request.config).line("17 pods ...")
+    Messenger(request.config).note("machines run under software emulation.")
 
 @pytest.mark.claim("demo/one")
 @pytest.mark.parametrize("number", range(2))

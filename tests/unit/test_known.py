@@ -9,7 +9,7 @@ from memqos import claims
 from memqos.catalog.data import data_root
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import ManifestError, UsageError
-from memqos.known import KnownDeviation, amended, left_by_kubelet, load_all, load_known, runtimes_told
+from memqos.known import KnownDeviation, amended, left_by_kubelet, load_all, load_known, runtime_versions
 from memqos.model.knob import Knob
 from memqos.node.requests.surroundings import SCOPE_FILES
 from memqos.plugin.collection.known_deviations import known_gone
@@ -72,7 +72,7 @@ def test_every_version_between_the_first_and_the_one_that_mends_it_is_meant(vers
 
 
 def test_what_takes_two_runtimes_is_known_of_both_together():
-    both = changed(ENTRY, beside="containerd")
+    both = changed(ENTRY, other_runtime="containerd")
     assert verdict(entry=both) is Verdict.KNOWN
     assert verdict(entry=both, runtimes={"cri-o": "1.32.13", "runc": "1.1.15"}) is Verdict.DEVIATES
 
@@ -92,11 +92,11 @@ def test_names_and_versions_are_read_as_machines_tell_them():
         "runc of unknown version (a given file)",
         "crun 1.21 (a given file in runc's place)",
     ]
-    assert runtimes_told(told, kernel="") == {"containerd": "1.7.24~ds1", "runc": "", "crun": "1.21"}
+    assert runtime_versions(told, kernel="") == {"containerd": "1.7.24~ds1", "runc": "", "crun": "1.21"}
 
 
 def test_the_kernel_is_told_as_linux():
-    told = runtimes_told(["runc 1.1.15"], kernel="6.12.95+deb12-amd64")
+    told = runtime_versions(["runc 1.1.15"], kernel="6.12.95+deb12-amd64")
     assert told == {"linux": "6.12.95+deb12-amd64", "runc": "1.1.15"}
 
 
@@ -106,7 +106,7 @@ def test_the_kernel_is_told_as_linux():
 )
 def test_an_entry_may_be_of_releases_of_the_kernel(kernel, is_of):
     entry = changed(ENTRY, runtime="linux", since="6.12", fixed="7.3")
-    assert entry.is_of(runtimes_told(["runc 1.1.15"], kernel=kernel), "systemd") is is_of
+    assert entry.is_of(runtime_versions(["runc 1.1.15"], kernel=kernel), "systemd") is is_of
 
 
 def ran(machine, *findings, claim=CLAIM, driver="systemd", name="one"):
@@ -208,7 +208,7 @@ def test_every_entry_that_is_shipped_is_of_a_claim_and_a_knob():
         of_scope = {f"{knob} of the scope" for knob in SCOPE_FILES}
         assert entry.knob in {*Knob, *others, *of_scope} or entry.knob.startswith("ContainerStatus."), entry.name
         assert entry.sentence.endswith("."), entry.name
-    assert len({(one.name, one.claim, one.knob, one.beside, one.driver) for one in entries}) == len(entries) >= 2
+    assert len({(one.name, one.claim, one.knob, one.other_runtime, one.driver) for one in entries}) == len(entries) >= 2
     assert {entry.cause for entry in entries} == {None, "stopped-container", "pod-memory-qos", "high-at-limit"}
 
 
@@ -310,7 +310,7 @@ def test_what_a_kubelet_leaves_behind_is_known_by_its_cause(version, cause, knob
         (f"{OF_FAULT}where = [{{}}, 1]", r"known.toml:5: a.where: '\[1\]' must be a table, not 1"),
         (
             f'{OF_FAULT}where = [{{}}, {{ fixed = "1" }}]',
-            r"known.toml:5: a.where\[1\]: unknown field 'fixed'. Known: claim, cause, knob, beside",
+            r"known.toml:5: a.where\[1\]: unknown field 'fixed'. Known: claim, cause, knob, other_runtime",
         ),
         ("[a]\nfault = 1", "known.toml:2: a: 'fault' must be a string, not 1"),
         ('[a]\nfault = ""', "known.toml:1: a: missing required field 'runtime'"),

@@ -8,10 +8,10 @@ from memqos.engine.numa.admit import is_placed
 from memqos.engine.numa.hints import NOTHING_REUSABLE
 from memqos.engine.numa.policies import Policies
 from memqos.engine.numa.reservation import Rejection, allocate
+from memqos.engine.numa.table import Block, MemoryTable, NumaNodeState, NumaTable
 from memqos.engine.numa.topology_manager import Hint, Mask
-from memqos.engine.numa.zone_table import Block, ZoneMemory, ZoneState, ZoneTable
 from memqos.engine.releases.release import Release
-from memqos.model.node import KubeletSettings, NumaZone
+from memqos.model.node import KubeletSettings, NumaNode
 from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
 from tests.vectors.tables import pod, resources, table
@@ -40,7 +40,7 @@ def policies(row, minor, **more):
 
 def zones(machine):
     return [
-        NumaZone(
+        NumaNode(
             id=node["Id"],
             memory=node.get("Memory", 0),
             hugepages={one["PageSize"] * 1024: one["NumPages"] for one in node.get("HugePages", [])},
@@ -58,7 +58,7 @@ def assignments(given):
 
 
 def memory(given):
-    return ZoneMemory(
+    return MemoryTable(
         total=given["TotalMemSize"],
         system_reserved=given["SystemReserved"],
         allocatable=given["Allocatable"],
@@ -69,9 +69,9 @@ def memory(given):
 
 def state(machine, held=None):
     """A table from upstream's machine state and assignments."""
-    return ZoneTable(
-        zones={
-            int(zone_id): ZoneState(
+    return NumaTable(
+        numa_nodes={
+            int(zone_id): NumaNodeState(
                 id=int(zone_id),
                 assignments=zone.get("NumberOfAssignments", 0),
                 cells=tuple(zone.get("Cells") or ()),
@@ -173,4 +173,4 @@ def allocated(row, minor):
 
 def assert_same(row, now):
     assert now.assignments == assignments(row["expectedAssignments"])
-    assert now.zones == state(row["expectedMachineState"]).zones
+    assert now.numa_nodes == state(row["expectedMachineState"]).numa_nodes

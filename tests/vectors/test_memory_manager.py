@@ -28,7 +28,7 @@ from memqos.engine.numa.admit import (
 from memqos.engine.numa.hints import NOTHING_REUSABLE, pod_request
 from memqos.engine.numa.policies import MemoryPolicy, Policies
 from memqos.engine.numa.reservation import (
-    by_zone,
+    by_numa_node,
     check_fields,
     check_sums,
     empty_table,
@@ -37,11 +37,11 @@ from memqos.engine.numa.reservation import (
     remove_container,
 )
 from memqos.engine.numa.state import CheckpointError, StartRefusal, parse, restore, table_differences
+from memqos.engine.numa.table import Block, NumaNodeState, NumaTable
 from memqos.engine.numa.topology_manager import Mask
-from memqos.engine.numa.zone_table import Block, ZoneState, ZoneTable
 from memqos.engine.releases.release import Release
 from memqos.errors import ManifestError
-from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
+from memqos.model.node import KubeletSettings, NodeFacts, NumaNode
 from memqos.model.pod import Container, Pod, Resources
 from memqos.model.quantity import Quantity
 from tests.checkpoints import checkpoint_text
@@ -152,7 +152,7 @@ def test_static_policy_allocates_a_pod_as_a_whole(row):
     now = state(row["machineState"])
     if not is_placed(own, rules):
         assert row["expectedAssignments"] == {}
-        assert now.zones == state(row["expectedMachineState"]).zones
+        assert now.numa_nodes == state(row["expectedMachineState"]).numa_nodes
         return
     outcome = allocate_pod(own, table=now, hint=hint(row["topologyHint"]), policies=rules)
     if error(row):
@@ -176,13 +176,15 @@ def test_static_policy_needs_reserved_memory(row, minor):
         eviction_hard={},
         kube_reserved={"memory": Quantity.of_bytes(512 << 20)} if reserved else None,
     )
-    facts = NodeFacts(memory=4 << 30, zones=(NumaZone(id=0, memory=2 << 30), NumaZone(id=1, memory=2 << 30)))
+    facts = NodeFacts(memory=4 << 30, numa_nodes=(NumaNode(id=0, memory=2 << 30), NumaNode(id=1, memory=2 << 30)))
     if error(row):
         assert error(row) == "[memorymanager] you should specify the system reserved memory"
         with pytest.raises(ManifestError, match="needs memory to be reserved"):
             first_table(facts, settings, policies(row, minor))
     else:
-        assert first_table(facts, settings, policies(row, minor)).zones[1].of("memory").system_reserved == 512 << 20
+        assert (
+            first_table(facts, settings, policies(row, minor)).numa_nodes[1].of("memory").system_reserved == 512 << 20
+        )
 
 
 @pytest.mark.parametrize(("row", "minor"), rows("memory_manager_static.v1.36.3", "TestStaticPolicyStart"))
@@ -193,7 +195,7 @@ def test_static_policy_starts_with_a_recorded_state(row, minor):
         assert outcome.message == error(row)
     else:
         # The kubelet continues with the recorded split; only a group's sums equal the expected state.
-        assert outcome.zones == state(row["machineState"]).zones
+        assert outcome.numa_nodes == state(row["machineState"]).numa_nodes
         assert table_differences(outcome, state(row["expectedMachineState"])) == ()
         assert outcome.assignments == assignments(row["expectedAssignments"])
 
@@ -240,7 +242,7 @@ def test_reserved_memory_adds_up(row):
 @pytest.mark.parametrize("row", table("memory_manager.v1.36.3")["tables"]["TestConvertPreReserved"])
 def test_reserved_memory_by_numa_node(row):
     _name, reserved, expected, message = row
-    found = by_zone(KubeletSettings(reserved_memory=reserved_memory(reserved)), {0: None, 1: None})
+    found = by_numa_node(KubeletSettings(reserved_memory=reserved_memory(reserved)), {0: None, 1: None})
     assert message == ""
     assert found == {int(zone): kinds for zone, kinds in expected.items()}
 
@@ -260,19 +262,21 @@ def test_a_new_manager(row, minor):
         system_reserved=amounts(row["nodeAllocatableReservation"]),
         eviction_hard={},
     )
-    facts = NodeFacts(memory=20 << 30, zones=tuple(zones(row["machineInfo"])), hugepage_sizes=())
+    facts = NodeFacts(memory=20 << 30, numa_nodes=tuple(zones(row["machineInfo"])), hugepage_sizes=())
 
     def start():
         return first_table(facts, settings, Policies.of(settings, Release(minor)))
 
     if row.get("description") == "Should return empty map when reservation is not done":
         # The function of this row runs before the policy, which then refuses the empty map.
-        assert by_zone(settings, {0: None, 1: None}) == {0: {}, 1: {}}
+        assert by_numa_node(settings, {0: None, 1: None}) == {0: {}, 1: {}}
     elif not error(row):
         expected = {int(zone): kinds for zone, kinds in row["expectedReserved"].items()}
         if settings.memory_manager_policy == "None":
             expected = {0: {"memory": 0}, 1: {"memory": 0}}  # the row repeats a default that nothing reads
-        assert {zone.id: {"memory": zone.of("memory").system_reserved} for zone in start().zones.values()} == expected
+        assert {
+            zone.id: {"memory": zone.of("memory").system_reserved} for zone in start().numa_nodes.values()
+        } == expected
     else:
         with pytest.raises(ManifestError) as caught:
             start()
@@ -294,7 +298,7 @@ def test_removed_pods_are_released(row, minor):
 @pytest.mark.parametrize(("row", "minor"), not_mocked(rows("memory_manager.v1.36.3", "TestAddContainer")))
 def test_the_manager_allocates_and_adds_a_container(row, minor):
     now = allocated(row, minor)
-    assert now.zones == state(row["expectedMachineState"]).zones
+    assert now.numa_nodes == state(row["expectedMachineState"]).numa_nodes
 
 
 @pytest.mark.parametrize(("row", "minor"), rows("memory_manager.v1.36.3", "TestRemoveContainer"))
@@ -333,7 +337,7 @@ CHECKPOINTS = [
 def test_checkpoints_are_read_and_their_checksums_checked(release_text, row):
     name, text, message, expected, with_pods = row
     if not text:
-        fresh = ZoneTable(zones={0: ZoneState(id=0, cells=(0,))})
+        fresh = NumaTable(numa_nodes={0: NumaNodeState(id=0, cells=(0,))})
         assert expected == {}
         assert restore(None, fresh, policies({}, 36)) is fresh
         return
@@ -345,12 +349,12 @@ def test_checkpoints_are_read_and_their_checksums_checked(release_text, row):
     assert checkpoint.intact(with_pods=with_pods) is (message == "")
     if message:
         rules = policies({"podLevelResourceManagersEnabled": with_pods, "podLevelResourcesEnabled": with_pods}, 36)
-        outcome = restore(text, ZoneTable(zones={}), rules)
+        outcome = restore(text, NumaTable(numa_nodes={}), rules)
         assert isinstance(outcome, StartRefusal)
         assert message in outcome.message
     else:
         assert checkpoint.table.assignments == assignments(expected["assignments"])
-        assert checkpoint.table.zones == state(expected["machineState"]).zones
+        assert checkpoint.table.numa_nodes == state(expected["machineState"]).numa_nodes
 
 
 def test_the_newer_format_has_its_own_checksum():

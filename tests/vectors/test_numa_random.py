@@ -9,7 +9,7 @@ from memqos.engine.numa.admit import Admitted, admit, pod_started, release, star
 from memqos.engine.numa.policies import Policies
 from memqos.engine.releases.defaulting import seen_by
 from memqos.engine.releases.release import Release
-from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
+from memqos.model.node import KubeletSettings, NodeFacts, NumaNode
 from memqos.model.quantity import Quantity
 from tests.vectors.tables import amounts, pod, table
 
@@ -24,7 +24,7 @@ EVICTION = Quantity.parse("100Mi")
 
 def machine(row):
     zones = tuple(
-        NumaZone(
+        NumaNode(
             id=node["id"],
             memory=node["memory"],
             cpus=(node["id"],),
@@ -33,7 +33,7 @@ def machine(row):
         )
         for node in row["nodes"]
     )
-    return NodeFacts(memory=sum(zone.memory for zone in zones), cpus=len(zones), zones=zones)
+    return NodeFacts(memory=sum(zone.memory for zone in zones), cpus=len(zones), numa_nodes=zones)
 
 
 def configuration(row):
@@ -49,14 +49,14 @@ def configuration(row):
     )
 
 
-def zones_of(table_now):
+def numa_nodes_of(table_now):
     return {
         str(zone.id): [
             zone.assignments,
             sorted(zone.cells),
             {kind: memory.free for kind, memory in sorted(zone.memory.items()) if memory.total},
         ]
-        for zone in table_now.zones.values()
+        for zone in table_now.numa_nodes.values()
     }
 
 
@@ -66,7 +66,7 @@ def test_steps(row, version):
     policies = Policies.of(settings, minor)
     under = Kubelet.of(node=facts, settings=settings, release=minor)
     now = start(facts, settings, policies)
-    expected, pods = zones_of(now), {}
+    expected, pods = numa_nodes_of(now), {}
     for step in row["steps"]:
         if "admit" in step:
             one = seen_by(pod(step["admit"]), under)
@@ -81,4 +81,4 @@ def test_steps(row, version):
         else:
             now = release(step["release"], now)
         expected = step.get("zones", expected)
-        assert zones_of(now) == expected
+        assert numa_nodes_of(now) == expected

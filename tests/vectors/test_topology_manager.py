@@ -23,11 +23,11 @@ from memqos.engine.numa.topology_manager import (
     filter_hints,
     masks_of,
     neediest_width,
-    single_zone_hints,
+    single_node_hints,
 )
 from memqos.engine.releases.release import Release
 from memqos.errors import ManifestError
-from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
+from memqos.model.node import KubeletSettings, NodeFacts, NumaNode
 from tests.unit.engine.numa.walking import better
 from tests.vectors.tables import table
 
@@ -120,14 +120,14 @@ def test_width(row):
 
 @each(BITMASK["TestGetBits"])
 def test_numa_nodes(row):
-    assert list(mask(row["bits"]).zones) == (row["expectedBits"] or [])
+    assert list(mask(row["bits"]).numa_nodes) == (row["expectedBits"] or [])
 
 
 @each(BITMASK["TestIsNarrowerThan"])
 def test_narrowness(row):
     """A merge takes the narrower of two common sets of NUMA nodes."""
     first, second = (Hint(mask(row[name]), preferred=True) for name in ("firstMask", "secondMask"))
-    chosen = Merger(zones=Mask.of(range(64))).merge([[second, first]])
+    chosen = Merger(numa_nodes=Mask.of(range(64))).merge([[second, first]])
     assert (chosen == first != second) is row["expectedFirstNarrower"]
 
 
@@ -152,14 +152,14 @@ def test_average_distance(row):
     """A merge compares only sets of equal size, so sums are enough."""
     distances = {int(zone): row_of for zone, row_of in row["distance"].items()}
     zones = mask(row["bm"])
-    total = Merger(zones=zones, closest=True, distances=distances).distance(zones)
+    total = Merger(numa_nodes=zones, closest=True, distances=distances).distance(zones)
     assert total == row["expectedAvg"] * zones.count**2
 
 
 @each(NUMA_INFO["TestClosest"])
 def test_the_closest_of_two(row):
     distances = {int(zone): row_of for zone, row_of in row["numaInfo"]["NUMADistances"].items()}
-    merger = Merger(zones=Mask.of(distances), closest=True, distances=distances)
+    merger = Merger(numa_nodes=Mask.of(distances), closest=True, distances=distances)
     current, candidate = (Hint(mask(row[name]), preferred=True) for name in ("current", "candidate"))
     assert better(merger, current, candidate, 0) == {"current": current, "candidate": candidate}[row["expected"]]
 
@@ -173,9 +173,9 @@ def test_numa_nodes_and_their_distances(row):
         },
     )
     zones = tuple(
-        NumaZone(id=node["Id"], memory=1 << 30, distances=tuple(node.get("Distances", ()))) for node in row["topology"]
+        NumaNode(id=node["Id"], memory=1 << 30, distances=tuple(node.get("Distances", ()))) for node in row["topology"]
     )
-    facts = NodeFacts(memory=sum(zone.memory for zone in zones), zones=zones, hugepage_sizes=())
+    facts = NodeFacts(memory=sum(zone.memory for zone in zones), numa_nodes=zones, hugepage_sizes=())
     found = first_table(facts, settings, Policies.of(settings, Release(36)))
     expected = row["expectedNUMAInfo"]
     assert list(found.ids) == expected["Nodes"]
@@ -206,7 +206,7 @@ def test_the_need_of_the_neediest_resource(row):
 def test_the_better_of_two_hints(row):
     _name, width, current, candidate, expected = row
     current, candidate = hint(current), hint(candidate)
-    found = better(Merger(zones=Mask.of(range(4))), current, candidate, width)
+    found = better(Merger(numa_nodes=Mask.of(range(4))), current, candidate, width)
     assert found is {"current": current, "candidate": candidate}[expected]
 
 
@@ -228,7 +228,7 @@ def test_admission(policy, row):
 
 @each(table("topology_policy_single.v1.36.3")["tables"]["TestPolicySingleNumaNodeFilterHints"])
 def test_hints_of_one_numa_node(row):
-    found = single_zone_hints([[hint(one) for one in hints] for hints in row["allResources"]])
+    found = single_node_hints([[hint(one) for one in hints] for hints in row["allResources"]])
     assert found == [[hint(one) for one in hints or ()] for hints in row["expectedResources"]]
 
 
@@ -276,7 +276,7 @@ def test_policy_options(minor, row):
         return
     found = topology_options(settings, Release(minor))
     assert found.prefer_closest is row["expectedOptions"].get("PreferClosestNUMA", False)
-    assert found.max_zones == row["expectedOptions"]["MaxAllowableNUMANodes"]
+    assert found.max_numa_nodes == row["expectedOptions"]["MaxAllowableNUMANodes"]
 
 
 AVAILABLE = [

@@ -16,8 +16,8 @@ from memqos.vm.cache.store import default_cache
 from memqos.vm.checkpoint import list_checkpoints
 from memqos.vm.guest.installing import install, put_trees, start_units
 from memqos.vm.image.making import ensure_image
-from memqos.vm.options import AskedProgram, BootOptions, check_options
-from memqos.vm.trees import AskedTree, bring_tree
+from memqos.vm.options import BootOptions, RuntimeBinary, check_options
+from memqos.vm.trees import CopiedTree, bring_tree
 from tests.vm.machines import output, start
 
 pytestmark = pytest.mark.vm
@@ -99,7 +99,7 @@ def test_a_runtime_is_installed_in_a_restored_machine_and_tried_there(tmp_path):
     program = tmp_path / "my-runc"
     program.write_text('#!/bin/sh\ncase "$1" in --version | features) exit 1 ;; esac\nexec runc.dist "$@"\n')
     program.chmod(0o755)
-    with start(tmp_path / "log", runtime_files=(AskedProgram(name="runc", path=program),)) as machine:
+    with start(tmp_path / "log", runtime_files=(RuntimeBinary(name="runc", path=program),)) as machine:
         assert machine.provenance["checkpoint"] == plain
         assert machine.provenance["runtime_binary"]["says"] == {"name": "", "version": ""}
         assert "runc" not in machine.provenance["versions"]
@@ -110,7 +110,7 @@ def test_a_runtime_is_installed_in_a_restored_machine_and_tried_there(tmp_path):
         pytest.raises(
             UsageError, match=r"--runtime-binary: '.*' does not run .*'#!/usr/bin/python2\.7' names is missing"
         ),
-        start(tmp_path / "log", runtime_files=(AskedProgram(name="runc", path=program),)),
+        start(tmp_path / "log", runtime_files=(RuntimeBinary(name="runc", path=program),)),
     ):
         pass
     assert checkpoints() == before
@@ -156,9 +156,9 @@ def test_a_daemon_outside_every_profile_runs_with_its_files(tmp_path, package):
     (tmp_path / "daemon").write_text(DAEMON)
     (tmp_path / "vendor.service").write_text(UNIT)
     files = (
-        AskedTree(tmp_path / "daemon", "/usr/local/bin/vendor-daemon", 0o755),
-        AskedTree(tmp_path / "vendor.service", "/etc/systemd/system/vendor.service"),
-        AskedTree(folder, "/etc/vendor"),
+        CopiedTree(tmp_path / "daemon", "/usr/local/bin/vendor-daemon", 0o755),
+        CopiedTree(tmp_path / "vendor.service", "/etc/systemd/system/vendor.service"),
+        CopiedTree(folder, "/etc/vendor"),
     )
     brought = {"guest_files": files, "guest_units": ("vendor.service",), "guest_debs": (package,)}
     with start(tmp_path / "log", checkpoint=False, **brought) as machine:
@@ -171,11 +171,11 @@ def test_a_daemon_outside_every_profile_runs_with_its_files(tmp_path, package):
         assert known["packages"]["vendor-runtime"] == "1.0"
         target = machine.target
         for wrong, why in (("/usr/bin", "is a folder"), ("/usr/bin/tar", "tar")):
-            tree = bring_tree("--guest-file", AskedTree(tmp_path / "daemon", wrong))
+            tree = bring_tree("--guest-file", CopiedTree(tmp_path / "daemon", wrong))
             with pytest.raises(UnfitFileError, match=f"--guest-file: .* cannot be copied to {wrong} .*{why}"):
                 put_trees(target, [tree], deadline=Deadline.after(60))
         (tmp_path / "bad.service").write_text(UNIT.replace("vendor-daemon", "nothing"))
-        tree = bring_tree("--guest-file", AskedTree(tmp_path / "bad.service", "/etc/systemd/system/bad.service"))
+        tree = bring_tree("--guest-file", CopiedTree(tmp_path / "bad.service", "/etc/systemd/system/bad.service"))
         put_trees(target, [tree], deadline=Deadline.after(60))
         with pytest.raises(UnfitFileError, match=r"(?s)the unit bad\.service does not run.*nothing"):
             start_units(target, ("bad.service",))

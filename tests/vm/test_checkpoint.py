@@ -220,14 +220,14 @@ MAKER = """
     import os, sys
     from pathlib import Path
     from memqos.catalog.profiles import load_profile
-    from memqos.model.topology import Topology, Zone
+    from memqos.model.topology import Topology, TopologyNode
     from memqos.vm.boot import boot
     from memqos.vm.cache.store import default_cache
 
-    zone = Zone(id=0, memory_bytes=(777 << 20), cpus=(0, 1))
+    node = TopologyNode(id=0, memory_bytes=(777 << 20), cpus=(0, 1))
     with boot(
         load_profile("trixie"),
-        Topology(name="to-be-killed", cpus=2, zones=(zone,)),
+        Topology(name="to-be-killed", cpus=2, numa_nodes=(node,)),
         image_cache=default_cache(os.environ),
         log_dir=Path(sys.argv[1]),
     ):

@@ -20,7 +20,7 @@ from memqos.place.vm import opened_vm
 from memqos.runtime.base import ContainerSpec, SandboxSpec
 from memqos.runtime.contract import RuntimeCase, check_runtime_contract
 from memqos.vm.host.progress import SILENT
-from memqos.vm.options import AskedProgram, BootOptions
+from memqos.vm.options import BootOptions, RuntimeBinary
 from memqos.workload.command import Hold, arguments
 from tests.unit.node.asked import CATALOGUE
 from tests.vm.runs import WRONG_RUNTIME, set_fault
@@ -83,7 +83,7 @@ def test_the_output_of_a_container_is_found(place: Place, tmp_path: Path) -> Non
 
 @pytest.mark.profiles
 def test_the_hop_below_docker_that_lost_a_value_is_named(tmp_path: Path) -> None:
-    brought, driver = BootOptions(runtime_files=(AskedProgram(name="runc", path=WRONG_RUNTIME),)), CgroupDriver.SYSTEMD
+    brought, driver = BootOptions(runtime_files=(RuntimeBinary(name="runc", path=WRONG_RUNTIME),)), CgroupDriver.SYSTEMD
     with (
         opened_vm(("trixie", "two-zones"), brought, folder=tmp_path, progress=SILENT, additions=("docker",)) as place,
         place.connect("docker+runc", driver, record=lambda _: None, deadline=soon()) as runtime,

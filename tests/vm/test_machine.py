@@ -18,7 +18,7 @@ from memqos.errors import AbortedError, DeadlineError, MachineError, TargetError
 from memqos.target.attended import attended
 from memqos.target.contract import check_target_contract
 from memqos.vm.host.programs import find_qemu
-from memqos.vm.options import AskedProgram
+from memqos.vm.options import RuntimeBinary
 from memqos.vm.qemu.machine import MachineState
 from tests.progress import Notes
 from tests.vm.machines import output, soon, start
@@ -29,7 +29,7 @@ MIB = 1 << 20
 
 
 def in_runcs_place(program):
-    return {"runtime_files": (AskedProgram(name="runc", path=program),)}
+    return {"runtime_files": (RuntimeBinary(name="runc", path=program),)}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def wrapper(tmp_path_factory):
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory, wrapper):
     with start(
-        tmp_path_factory.mktemp("log"), topology="two-zones", runtime_files=(AskedProgram(name="runc", path=wrapper),)
+        tmp_path_factory.mktemp("log"), topology="two-zones", runtime_files=(RuntimeBinary(name="runc", path=wrapper),)
     ) as booted:
         yield booted
 
@@ -286,7 +286,7 @@ def test_a_runtime_that_cannot_be_one_is_refused_before_anything_starts(tmp_path
     make(binary)
     with (
         pytest.raises(UsageError, match=words) as caught,
-        start(tmp_path / "log", runtime_files=(AskedProgram(name="runc", path=binary),)),
+        start(tmp_path / "log", runtime_files=(RuntimeBinary(name="runc", path=binary),)),
     ):
         pytest.fail("the machine started")
     assert "--runtime-binary" in str(caught.value)

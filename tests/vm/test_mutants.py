@@ -17,7 +17,7 @@ from memqos.node.requests.container_requests import Requests
 from memqos.place.base import Place
 from memqos.place.vm import opened_vm
 from memqos.vm.host.progress import SILENT
-from memqos.vm.options import AskedProgram, BootOptions
+from memqos.vm.options import BootOptions, RuntimeBinary
 from tests.documents import misfits
 from tests.unit.node.asked import CATALOGUE
 from tests.vm.runs import SECONDS, WRONG_RUNTIME, bundle, memqos_run, program, set_fault, wrong_runtime
@@ -45,7 +45,7 @@ def test_ten_mutants_are_killed_rightly(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """Its runc can be made wrong, and is right until then."""
-    brought = BootOptions(runtime_files=(AskedProgram(name="runc", path=WRONG_RUNTIME),))
+    brought = BootOptions(runtime_files=(RuntimeBinary(name="runc", path=WRONG_RUNTIME),))
     folder = tmp_path_factory.mktemp("log")
     with opened_vm(("trixie", "two-zones"), brought, folder=folder, progress=SILENT) as place:
         yield place

@@ -18,7 +18,7 @@ from memqos.node import NodeUnderTest
 from memqos.node.connection import node_on
 from memqos.place.base import Place
 from memqos.place.contract import PlaceCase, check_place_contract
-from memqos.place.existing_machine import PlaceThere, opened_there
+from memqos.place.existing_machine import ExistingMachine, opened_existing
 from memqos.place.vm import opened_vm
 from memqos.runtime.oci import OciRuntime
 from memqos.vm.host.progress import SILENT
@@ -61,7 +61,7 @@ def url(machine: Machine, tmp_path: Path) -> str:
 def test_an_existing_machine(machine: Machine, url: str) -> None:
     @contextlib.contextmanager
     def case() -> Iterator[PlaceCase]:
-        with opened_there(url) as place:
+        with opened_existing(url) as place:
             # The parent of the process that runs commands is the one that serves this connection.
             own = place.target.run(["sh", "-c", "ps -o ppid= -p $PPID"], deadline=Deadline.after(60)).text.strip()
             yield PlaceCase(place=place, lose=lambda: output(machine, "kill", own) and None)
@@ -112,7 +112,7 @@ def node_alone(place: Place, driver: CgroupDriver) -> NodeUnderTest:
     return node_on(place, runtime, recorder=Forgetful(), driver=driver, runtimes=runtimes)
 
 
-def verdicts_of(place: PlaceThere, driver: CgroupDriver) -> list[Verdict]:
+def verdicts_of(place: ExistingMachine, driver: CgroupDriver) -> list[Verdict]:
     """The catalogue's first pods under one kubelet on this place, judged."""
     with node_of(place, driver) as node:
         [kubelet] = [one for one in load_kubelets() if one.id == "v1.27"]
@@ -128,7 +128,7 @@ def verdicts_of(place: PlaceThere, driver: CgroupDriver) -> list[Verdict]:
 def test_pods_on_an_existing_machine_have_their_values(machine: Machine, url: str, driver: CgroupDriver) -> None:
     cgroups = ("find", "/sys/fs/cgroup", "-maxdepth", "2", "-type", "d", "-not", "-name", "session*")
     before = output(machine, *cgroups)
-    with opened_there(url) as place:
+    with opened_existing(url) as place:
         assert place.runtimes["containerd+runc"].oci.version == machine.contents.versions["runc"]
         verdicts = verdicts_of(place, driver)
     assert len(verdicts) > 20

@@ -71,7 +71,7 @@ def test_a_topology_is_what_the_guest_sees(tmp_path, topology):
     """A machine that differs from its topology does not come up at all: see memqos.vm.guest.view."""
     with start(tmp_path, topology=topology, checkpoint=False) as machine:
         nodes = output(machine, "sh", "-c", "ls -d /sys/devices/system/node/node[0-9]*").split()
-        assert len(nodes) == len(load_topology(topology).zones)
+        assert len(nodes) == len(load_topology(topology).numa_nodes)
 
 
 @pytest.mark.profiles

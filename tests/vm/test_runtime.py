@@ -116,10 +116,10 @@ def test_the_image_is_in_the_runtimes_store(socket: Path) -> None:
 
 def test_facts_are_those_of_the_topology(target: Target) -> None:
     facts = target_facts(target, deadline=soon())
-    assert [zone.cpus for zone in facts.node.zones] == [(0,), (1,)]
-    assert [zone.distances for zone in facts.node.zones] == [(10, 20), (20, 10)]
-    assert all(900 * MI < zone.memory <= 1024 * MI for zone in facts.node.zones)
-    assert sum(zone.memory for zone in facts.node.zones) == facts.node.memory
+    assert [zone.cpus for zone in facts.node.numa_nodes] == [(0,), (1,)]
+    assert [zone.distances for zone in facts.node.numa_nodes] == [(10, 20), (20, 10)]
+    assert all(900 * MI < zone.memory <= 1024 * MI for zone in facts.node.numa_nodes)
+    assert sum(zone.memory for zone in facts.node.numa_nodes) == facts.node.memory
     assert 511 * MI < facts.node.swap <= 512 * MI
     assert (facts.node.cpus, facts.node.page_size, facts.node.swap_controller) == (2, 4096, True)
     assert facts.pressure

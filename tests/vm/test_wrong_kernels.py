@@ -206,7 +206,7 @@ def plugin_values(node: object, kubelet: object, evidence: object, scene: object
         "qos_kubelet": kubelet,
         "qos_catalog": CATALOGUE,
         "qos_scene": scene,
-        "qos_zone": 1,
+        "qos_numa_node": 1,
         "qos_evidence": evidence,
     }
 

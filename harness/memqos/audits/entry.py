@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from memqos.audits.answer import Audit
 from memqos.audits.judgement import judged
-from memqos.audits.question import Given, Required
+from memqos.audits.question import AuditOptions, Required
 from memqos.catalog.data import data_root
 from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.node_facts import load_facts
@@ -69,7 +69,7 @@ def audit(
     """
     tree = _tree(recording, overrides, flags, configured=kubelet_config is not None)
     configures = kubelet_config is not None or (tree.settings is None and (overrides or flags))
-    given = Given(
+    given = AuditOptions(
         runtimes=_runtimes(runtime, tree),
         pods=None if pods is None else _pods(pods),
         settings=_settings(kubelet_config, overrides, flags) if configures else None,

@@ -17,7 +17,7 @@ from memqos.known import KnownDeviation, left_by_kubelet
 from memqos.model.knob import ABSENT
 from memqos.model.pod import Pod
 
-__all__ = ["Was", "of_the_past"]
+__all__ = ["EarlierState", "of_the_past"]
 
 _UNSENT = (
     "no kubelet of this configuration sends it for this size: an earlier configuration or size may have; "
@@ -27,7 +27,7 @@ _EARLIER = "an earlier configuration or size may have left this value; check wit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Was:
+class EarlierState:
     """The node's earlier kubelet and pods; None for unchanged ones.
 
     config, manifests: the names of their files.
@@ -45,7 +45,7 @@ def of_the_past(
     pods: Sequence[Pod],
     kubelet: Kubelet,
     *,
-    was: Was | None,
+    was: EarlierState | None,
     known: Sequence[KnownDeviation],
     version: str,
 ) -> Iterator[Finding]:
@@ -67,7 +67,7 @@ def of_the_past(
             yield told
 
 
-def _pasts(pods: Sequence[Pod], kubelet: Kubelet, was: Was) -> Iterator[Past]:
+def _pasts(pods: Sequence[Pod], kubelet: Kubelet, was: EarlierState) -> Iterator[Past]:
     """The possible values of a node whose pods were running while the configuration, their size, or both changed."""
     before = was.kubelet or kubelet
     earlier = tuple(_as_before(pods, was.pods or ()))

@@ -25,7 +25,7 @@ from memqos.engine.node.remarks import BEFORE_START
 from memqos.engine.numa.admit import start
 from memqos.engine.numa.policies import MemoryPolicy, Policies
 from memqos.engine.numa.state import StartRefusal, restore
-from memqos.engine.numa.zone_table import ZoneTable
+from memqos.engine.numa.table import NumaTable
 from memqos.engine.plan import Level, Plan, PlannedCgroup, RefusedBy, Remark
 from memqos.errors import UsageError
 from memqos.model.knob import ABSENT, Knob
@@ -183,7 +183,7 @@ def judged(question: Question) -> Audit:
         plan=replace(plan, remarks=tuple(_remarks(question, plan))),
         findings=(
             *with_writers(findings, question.tree, (*present, *absent)),
-            *_admission(plan, {pod.uid for pod in present}, unsure=_zones_unknown(question, len(strangers))),
+            *_admission(plan, {pod.uid for pod in present}, unsure=_numa_unknown(question, len(strangers))),
             *(
                 _missing_pod(pod, why_missing(pod, several=pod.name in found.ambiguous))
                 for pod in (*missing, *sorted_pods.ending)
@@ -285,7 +285,7 @@ def _unsure(question: Question, strangers: int, unmodelled: Mapping[str, str], u
     unmodelled: by uid, why the rules do not determine that pod's values, and so the sums above it. uncounted: why the
     kubelet may include further pods in those sums.
     """
-    zones = _zones_unknown(question, strangers)
+    numa_nodes = _numa_unknown(question, strangers)
 
     def why(cgroup: PlannedCgroup, knob: Knob) -> str:
         if cgroup.pod in unmodelled:
@@ -297,13 +297,13 @@ def _unsure(question: Question, strangers: int, unmodelled: Mapping[str, str], u
         if uncounted and knob in cgroup.summed:
             return f"it is computed from what all pods request, and the kubelet may count one or not: {uncounted[0]}"
         if knob is Knob.CPUSET_MEMS and cgroup.knobs[knob].written is not ABSENT:
-            return zones
+            return numa_nodes
         return ""
 
     return why
 
 
-def _zones_unknown(question: Question, strangers: int) -> str:
+def _numa_unknown(question: Question, strangers: int) -> str:
     """Why it is unknown which NUMA nodes are free for the given pods; "" if it is known."""
     kubelet = question.kubelet
     policies = Policies.of(kubelet.settings, kubelet.release)
@@ -319,7 +319,7 @@ def _count(strangers: int) -> str:
     return "1 of them was" if strangers == 1 else f"{strangers} of them were"
 
 
-def _table(question: Question) -> ZoneTable | None:
+def _table(question: Question) -> NumaTable | None:
     """The recorded state of the Memory Manager: pods keep their NUMA nodes, in any order of arrival."""
     kubelet = question.kubelet
     policies = Policies.of(kubelet.settings, kubelet.release)

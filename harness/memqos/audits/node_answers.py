@@ -38,12 +38,12 @@ def _protection(state: NodeState) -> Iterator[str]:
         return
     how = {True: "with", False: "without", None: "as if with (its mount options were not read)"}[state.recursive]
     yield f"Protection when the node runs short of memory, cgroup2 {how} memory_recursiveprot:"
-    short = [one for one in claiming if _covered(one) < min(_claimed(one), one.asked.usage)]
+    short = [one for one in claiming if _covered(one) < min(_claimed(one), one.configured.usage)]
     whole = len(claiming) - len(short)
     yield f"  {whole} of {len(claiming)} cgroups with requested protection are protected up to their request or usage"
     for one in short[:_MOST]:
         yield (
-            f"  {one.subject}: requests {_shown(_claimed(one))}, uses {_shown(one.asked.usage)}, "
+            f"  {one.subject}: requests {_shown(_claimed(one))}, uses {_shown(one.configured.usage)}, "
             f"{_shown(_covered(one))} is protected"
         )
     yield from _more(len(short) - _MOST)
@@ -56,7 +56,7 @@ def _claims(one: Worth) -> bool:
 
 
 def _claimed(one: Worth) -> int:
-    return max(_bytes(one.asked.min, one.asked.usage), _bytes(one.asked.low, one.asked.usage))
+    return max(_bytes(one.configured.min, one.configured.usage), _bytes(one.configured.low, one.configured.usage))
 
 
 def _bytes(amount: Bytes | Max, usage: int) -> int:
@@ -194,9 +194,9 @@ def _worth_document(one: Worth) -> dict[str, Any]:
     return {
         "subject": str(one.subject),
         "cgroup": one.cgroup,
-        "usage": one.asked.usage,
-        "memory_min": str(one.asked.min),
-        "memory_low": str(one.asked.low),
+        "usage": one.configured.usage,
+        "memory_min": str(one.configured.min),
+        "memory_low": str(one.configured.low),
         "effective_min": str(one.counts.min),
         "effective_low": str(one.counts.low),
         "protected": one.counts.hard + one.counts.soft,

@@ -74,7 +74,7 @@ class Worth:
 
     subject: Subject
     cgroup: str
-    asked: Protected
+    configured: Protected
     counts: Effective
 
 
@@ -168,7 +168,7 @@ def node_state(audit: Audit) -> NodeState:
         stalls=tuple(_stalls(there)),
         swap_total=node.swap,
         swap=tuple(_swap(there)),
-        numa={f"node{zone.id}": zone.memory for zone in node.zones},
+        numa={f"node{numa.id}": numa.memory for numa in node.numa_nodes},
         bound={str(subject): mems for subject, mems in _bound(there)},
         kills=tuple(sorted(_kills(there), key=lambda one: (-one.badness, one.name))),
         killers=tuple(_killers(audit)),
@@ -273,7 +273,7 @@ def _worth(there: _Observed, *, recursive: bool) -> tuple[tuple[Worth, ...], int
         )
     found = effective(tree, recursive=recursive, page_size=there.page_size)
     rows = (
-        Worth(subject=subject, cgroup=str(path), asked=tree[path], counts=found[path])
+        Worth(subject=subject, cgroup=str(path), configured=tree[path], counts=found[path])
         for path, subject in there.subjects.items()
         if path in found
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from memqos.audits.explained_values import Was
+from memqos.audits.explained_values import EarlierState
 from memqos.catalog.allocation_state import CHECKPOINTS, checkpoints_of
 from memqos.catalog.recorded_trees import RecordedTree
 from memqos.engine.kubelet import Kubelet
@@ -17,7 +17,7 @@ from memqos.known import KnownDeviation
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts, SettingsNote
 from memqos.model.pod import Pod
 
-__all__ = ["Given", "Question", "Required"]
+__all__ = ["AuditOptions", "Question", "Required"]
 
 _CONFIGZ = "`kubectl get --raw /api/v1/nodes/NAME/proxy/configz`"
 
@@ -46,12 +46,12 @@ class Question:
     driver: CgroupDriver | None = None
     version: str = ""
     known: tuple[KnownDeviation, ...] = ()
-    was: Was | None = None
+    was: EarlierState | None = None
     unknown: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class AuditOptions:
     """Data that the user gives about a recorded node; None: use the recording's.
 
     config: the names of the files with the settings. argument: the option that gives them. static: whether all pods are
@@ -99,7 +99,7 @@ class Given:
         was = None
         if self.was_settings is not None or self.was_pods is not None:
             before = None if self.was_settings is None else self._kubelet(self.was_settings, tree, node, release)
-            was = Was(kubelet=before, pods=self.was_pods, config=self.was_config, manifests=self.was_manifests)
+            was = EarlierState(kubelet=before, pods=self.was_pods, config=self.was_config, manifests=self.was_manifests)
         return Question(
             tree=tree,
             kubelet=kubelet,

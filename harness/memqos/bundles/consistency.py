@@ -242,7 +242,7 @@ def machine_of(value: Mapping[str, Any]) -> dict[str, Any]:
     return found | ({"kept": value["kept"]} if is_kept else {})
 
 
-def shard_asked(settings: Mapping[str, documents.Setting]) -> dict[str, Any]:
+def requested_shard(settings: Mapping[str, documents.Setting]) -> dict[str, Any]:
     """The selected shard of a run that ended before it divided its cases; empty for none."""
     value = settings["shard"]["value"] if "shard" in settings else None
     if not isinstance(value, str):

@@ -229,7 +229,7 @@ _BY_TOTAL, _BY_AVERAGE = "share of the half second before", "share of time, last
 _LIMITS = ("memory.min", "memory.low", "memory.high", "memory.max")
 _USAGE = ("anon", "file")
 _REFAULTS = {"workingset_refault_anon": "refault anon", "workingset_refault_file": "refault file"}
-_ZONE = re.compile(r"\b(N\d{1,4})=(\d{1,19})\b")
+_NUMA_NODE = re.compile(r"\b(N\d{1,4})=(\d{1,19})\b")
 _EVENTS = ("memory.events", "memory.swap.events", "cgroup.events")
 _MARKED = frozenset({"low", "high", "max", "oom", "oom_kill", "oom_group_kill", "fail"})
 
@@ -339,16 +339,16 @@ def _values(texts: Mapping[str, str]) -> Iterator[tuple[str, float | None]]:
             yield name, value
         if name in _REFAULTS and value:
             yield _REFAULTS[name], value
-    yield from _zones(texts.get("memory.numa_stat", ""))
+    yield from _numa_nodes(texts.get("memory.numa_stat", ""))
 
 
-def _zones(text: str) -> Iterator[tuple[str, float | None]]:
+def _numa_nodes(text: str) -> Iterator[tuple[str, float | None]]:
     """Memory by NUMA node from lines like "anon N0=0 N1=4096"; the column is "anon N0"."""
     for line in text.splitlines():
         kind, _, rest = line.partition(" ")
-        zones = _ZONE.findall(rest) if kind in _USAGE else []
-        if len(zones) > 1:
-            yield from ((f"{kind} {name}", float(amount)) for name, amount in zones)
+        numa_nodes = _NUMA_NODE.findall(rest) if kind in _USAGE else []
+        if len(numa_nodes) > 1:
+            yield from ((f"{kind} {name}", float(amount)) for name, amount in numa_nodes)
 
 
 def _stalled(text: str) -> Iterator[tuple[str, float | None, float | None]]:

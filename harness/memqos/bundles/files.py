@@ -110,7 +110,7 @@ def _compress(file: Path, *, worth_it: int = _WORTH_IT) -> None:
 
 
 _LONGEST_MACHINE = 16 << 20
-_BESIDE = ("kept", "timing", "overhead")
+_SEPARATE = ("kept", "timing", "overhead")
 
 
 def evidence_files(folder: Path) -> dict[str, bytes]:
@@ -144,9 +144,11 @@ def machines(folder: Path) -> list[Mapping[str, Any]]:
     for file in sorted(folder.glob("machines/*/machine.json")):
         try:
             machine = json.loads(read_plain(file, most=_LONGEST_MACHINE))
-            beside = {name: file.with_name(f"{name}.json") for name in _BESIDE}
+            separate = {name: file.with_name(f"{name}.json") for name in _SEPARATE}
             more = {
-                name: json.loads(read_plain(one, most=_LONGEST_MACHINE)) for name, one in beside.items() if one.exists()
+                name: json.loads(read_plain(one, most=_LONGEST_MACHINE))
+                for name, one in separate.items()
+                if one.exists()
             }
             said.append({**machine, **more})
         except (OSError, ValueError, TypeError, RecursionError, UsageError):

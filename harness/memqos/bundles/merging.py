@@ -43,16 +43,16 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def copy_folder(source: Path, target: Path, *, leave_out: Collection[str] = ()) -> Iterator[Path]:
+def copy_folder(source: Path, target: Path, *, without: Collection[str] = ()) -> Iterator[Path]:
     """Copy a folder into a new one; yields the links that are left out, because they point outside of it or nowhere.
 
-    Links within the folder stay links. leave_out: names at its top. Raises OSError for failed reads and writes.
+    Links within the folder stay links. without: names at its top. Raises OSError for failed reads and writes.
     """
     whole = source.resolve()
     for place, folders, names in os.walk(source, onerror=_raise):
         here = target / Path(place).relative_to(source)
         here.mkdir(parents=True, exist_ok=True)
-        skipped = leave_out if place == str(source) else ()
+        skipped = without if place == str(source) else ()
         for name in sorted([*names, *(one for one in folders if Path(place, one).is_symlink())]):
             if name in skipped:
                 continue

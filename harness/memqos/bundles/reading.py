@@ -310,7 +310,7 @@ def _bundle(head: Mapping[str, Any], results: tuple[TestResult, ...], folder: Pa
         left_out=LeftOut(**counts.take("left_out", documents.LeftOut, {"claims": 0, "cases": 0})),
         claims=fields.take("claims", dict[str, documents.Claim], {}) or _claims_brought(results),
         merged=None if merged is None else consistency.merged_of(merged),
-        shard=fields.take("shard", documents.Shard | None, None) or consistency.shard_asked(settings),
+        shard=fields.take("shard", documents.Shard | None, None) or consistency.requested_shard(settings),
     )
     missing += fields.misfits + counts.misfits
     return bundle

@@ -442,7 +442,7 @@ class _Reader:
             return None
         found = []
         for item in node.items:
-            zone = item.get("numaNode") if isinstance(item, MappingNode) else None
+            numa = item.get("numaNode") if isinstance(item, MappingNode) else None
             limits = item.get("limits") if isinstance(item, MappingNode) else None
             amounts = {
                 # Kubernetes decodes null as the zero quantity.
@@ -450,7 +450,7 @@ class _Reader:
                 for entry in (limits.entries if isinstance(limits, MappingNode) else ())
                 if isinstance(entry.value, ScalarNode)
             }
-            number = zone.value if isinstance(zone, ScalarNode) and isinstance(zone.value, int) else 0
+            number = numa.value if isinstance(numa, ScalarNode) and isinstance(numa.value, int) else 0
             found.append((number, amounts))
         return tuple(found)
 

@@ -378,11 +378,11 @@ def _pairs(flag: Flag, kind: FlagKind, text: str) -> Iterator[MappingEntry]:
 def _reserved_memory(flag: Flag, text: str) -> Iterator[MappingNode]:
     """`0:memory=1Gi,hugepages-2Mi=1Gi`, several of them with ";" between."""
     for part in text.split(";"):
-        zone, found, rest = part.partition(":")
-        if not found or not _NUMBER.fullmatch(zone.strip()):
+        numa, found, rest = part.partition(":")
+        if not found or not _NUMBER.fullmatch(numa.strip()):
             raise flag.error(f"'{part[:80]}' is not NODE:memory=AMOUNT.", f"Write --{flag.name}=0:memory=1Gi,….")
         limits = MappingNode(tuple(_pairs(flag, FlagKind.MAP, rest)), 0)
-        entries = (MappingEntry("numaNode", 0, _scalar(flag, int(zone))), MappingEntry("limits", 0, limits))
+        entries = (MappingEntry("numaNode", 0, _scalar(flag, int(numa))), MappingEntry("limits", 0, limits))
         yield MappingNode(entries, 0)
 
 

@@ -1,7 +1,7 @@
 """Facts of a node from a YAML or JSON file or its Node object, and NUMA nodes from a list of sizes.
 
 The fields of a file: memory, swap (quantities), cpus, pageSize (bytes), hugepageSizes (quantities), cgroup (v1 or v2),
-swapController, pids (the lower of kernel.pid_max and kernel.threads-max), swappiness, kernel, zones. A zone: id,
+swapController, pids (the lower of kernel.pid_max and kernel.threads-max), swappiness, kernel, zones. A NUMA node: id,
 memory, cpus (numbers), distances (to every NUMA node, in the order of ids), hugepages (size to number of pages).
 
 A Node object is read as `kubectl get node NAME -o json` prints it.
@@ -19,11 +19,11 @@ from memqos.catalog.pods import read_text
 from memqos.catalog.schema import LARGEST, FieldPath, check, mapping, parse_fields, quantity_of, text
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, parse_documents
 from memqos.errors import ManifestError, UsageError
-from memqos.model.node import CgroupVersion, NodeFacts, NumaZone
+from memqos.model.node import CgroupVersion, NodeFacts, NumaNode
 from memqos.model.pod import ResourceList
 from memqos.model.quantity import Quantity, QuantityError
 
-__all__ = ["CPUS", "SWAPPINESS", "facts_of", "load_facts", "zones_of"]
+__all__ = ["CPUS", "SWAPPINESS", "facts_of", "load_facts", "numa_nodes_of"]
 
 _HUGE = "hugepages-"
 _LISTS = {"List", "NodeList"}
@@ -63,7 +63,7 @@ def node_of(node: MappingNode, place: FieldPath) -> NodeFacts:
         cpus=cpus,
         swap=_swap(info, own),
         page_size=page_size_of_kernel(text(info, "architecture"), text(info, "kernelVersion"))[0],
-        zones=_zones(memory, huge),
+        numa_nodes=_numa_nodes(memory, huge),
         hugepage_sizes=tuple(sorted(huge)) or bare.hugepage_sizes,
         kernel=text(info, "kernelVersion"),
         kubelet=text(info, "kubeletVersion"),
@@ -120,10 +120,10 @@ def _bad_size(place: FieldPath, name: str, status: MappingNode, error: QuantityE
     return place.child("capacity", name).error(f"{error}.", status.line_of("capacity"), got=name)
 
 
-def _zones(memory: int, huge: dict[int, int]) -> tuple[NumaZone, ...]:
+def _numa_nodes(memory: int, huge: dict[int, int]) -> tuple[NumaNode, ...]:
     """With huge pages, one NUMA node for the whole machine: a Node object has no more detail."""
     pages = {size: amount // size for size, amount in huge.items() if size and amount // size}
-    return (NumaZone(id=0, memory=memory, distances=(10,), hugepages=pages),) if pages else ()
+    return (NumaNode(id=0, memory=memory, distances=(10,), hugepages=pages),) if pages else ()
 
 
 CPUS = range(1, 8192 + 1)
@@ -133,9 +133,9 @@ _NEAR, _FAR = 10, 20
 _LARGEST_ID = 1023
 _FIELDS = """
 Node: memory quantity, swap quantity, cpus int, pageSize int, hugepageSizes []quantity, cgroup string,
-  swapController bool, pids int, swappiness int, kernel string, numaNodes []Zone,
-  zones []Zone
-Zone: id int, memory quantity, cpus []int, distances []int, hugepages map[int]
+  swapController bool, pids int, swappiness int, kernel string, numaNodes []NumaNode,
+  zones []NumaNode
+NumaNode: id int, memory quantity, cpus []int, distances []int, hugepages map[int]
 """
 
 
@@ -163,10 +163,10 @@ def facts_of(data: bytes, file: str) -> NodeFacts:
     if text(node, "kind"):
         return node_of(node, place)
     check(node, "Node", _fields(), place)
-    zones = tuple(_listed_zones(node, place))
+    numa_nodes = tuple(_listed_numa_nodes(node, place))
     bare = NodeFacts(memory=0)
-    memory = sum(zone.memory for zone in zones) if node.get("memory") is None else _bytes(node, "memory", place)
-    if memory < max(1, sum(zone.memory for zone in zones)):
+    memory = sum(numa.memory for numa in numa_nodes) if node.get("memory") is None else _bytes(node, "memory", place)
+    if memory < max(1, sum(numa.memory for numa in numa_nodes)):
         what = "the NUMA nodes have more memory than the node." if memory else "a node has at least 1 byte of memory."
         raise place.child("memory").error(what, node.line_of("memory"), got=memory)
     sizes = node.get("hugepageSizes")
@@ -175,7 +175,7 @@ def facts_of(data: bytes, file: str) -> NodeFacts:
         swap=_bytes(node, "swap", place),
         cpus=_number(node, "cpus", place, CPUS, bare.cpus),
         page_size=_number(node, "pageSize", place, PAGE_SIZES, bare.page_size),
-        zones=zones,
+        numa_nodes=numa_nodes,
         hugepage_sizes=tuple(quantity_of(one, place).value for one in sizes.items)
         if isinstance(sizes, SequenceNode)
         else bare.hugepage_sizes,
@@ -188,7 +188,7 @@ def facts_of(data: bytes, file: str) -> NodeFacts:
     )
 
 
-def zones_of(text: str, where: str) -> tuple[NumaZone, ...]:
+def numa_nodes_of(text: str, where: str) -> tuple[NumaNode, ...]:
     """NUMA nodes from their sizes, "4Gi,4Gi": ids from 0, distances 10 and 20; UsageError for an invalid size."""
     sizes = []
     for part in text.split(","):
@@ -199,7 +199,7 @@ def zones_of(text: str, where: str) -> tuple[NumaZone, ...]:
         if sizes[-1] < 0:
             raise UsageError(f"'{part}' is less than 0.", where=where, next_step="Write sizes such as 4Gi,4Gi.")
     return tuple(
-        NumaZone(id=index, memory=size, distances=_distances(index, len(sizes))) for index, size in enumerate(sizes)
+        NumaNode(id=index, memory=size, distances=_distances(index, len(sizes))) for index, size in enumerate(sizes)
     )
 
 
@@ -207,7 +207,7 @@ def _distances(index: int, count: int) -> tuple[int, ...]:
     return tuple(_NEAR if other == index else _FAR for other in range(count))
 
 
-def _listed_zones(node: MappingNode, place: FieldPath) -> Iterator[NumaZone]:
+def _listed_numa_nodes(node: MappingNode, place: FieldPath) -> Iterator[NumaNode]:
     name = "zones" if node.get("numaNodes") is None else "numaNodes"
     if name == "numaNodes" and node.get("zones") is not None:
         raise place.child("zones").error(
@@ -220,16 +220,16 @@ def _listed_zones(node: MappingNode, place: FieldPath) -> Iterator[NumaZone]:
         if not isinstance(item, MappingNode):
             continue
         here = place.child(name).item(index)
-        zone_id = _number(item, "id", here, range(_LARGEST_ID + 1), index)
-        if zone_id in seen:
-            raise here.child("id").error(f"NUMA node {zone_id} is already defined.", item.line_of("id"), got=zone_id)
-        seen.add(zone_id)
+        numa_id = _number(item, "id", here, range(_LARGEST_ID + 1), index)
+        if numa_id in seen:
+            raise here.child("id").error(f"NUMA node {numa_id} is already defined.", item.line_of("id"), got=numa_id)
+        seen.add(numa_id)
         distances = _numbers(item, "distances")
         if distances and len(distances) != len(items):
             what = f"expected {len(items)} distances, one to each NUMA node, got {len(distances)}."
             raise here.child("distances").error(what, item.line_of("distances"), got=list(distances))
-        yield NumaZone(
-            id=zone_id,
+        yield NumaNode(
+            id=numa_id,
             memory=_bytes(item, "memory", here),
             cpus=_numbers(item, "cpus"),
             distances=distances or _distances(index, len(items)),
@@ -237,8 +237,8 @@ def _listed_zones(node: MappingNode, place: FieldPath) -> Iterator[NumaZone]:
         )
 
 
-def _hugepages(zone: MappingNode, place: FieldPath) -> Iterator[tuple[int, int]]:
-    given = zone.get("hugepages")
+def _hugepages(numa: MappingNode, place: FieldPath) -> Iterator[tuple[int, int]]:
+    given = numa.get("hugepages")
     for entry in given.entries if isinstance(given, MappingNode) else ():
         here = place.child("hugepages", entry.key)
         try:

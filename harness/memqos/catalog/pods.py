@@ -93,14 +93,14 @@ _AS_WRITTEN = Replicas()
 class Manifests:
     """The content of files: the pods, and the workloads without pods.
 
-    beside: the objects for admission; pods that the API server has not stored yet have them in their `submission`.
+    cluster: the objects for admission; pods that the API server has not stored yet have them in their `submission`.
     others: the skipped kinds of objects that make no pods, with their effect. skipped: files in folders with a
     manifest's suffix that are not readable files, each with the reason, such as a dangling link.
     """
 
     pods: tuple[Pod, ...]
     idle: tuple[Identity, ...]
-    beside: ClusterObjects = NO_OBJECTS
+    cluster: ClusterObjects = NO_OBJECTS
     others: tuple[OtherKind, ...] = field(default=())
     skipped: tuple[str, ...] = ()
 
@@ -159,14 +159,14 @@ def load_manifests(
     recursive: bool = False,
     namespace: str = "",
     recommendations: bool = False,
-    beside: ClusterObjects = NO_OBJECTS,
+    cluster: ClusterObjects = NO_OBJECTS,
 ) -> Manifests:
     """The pods of several files and folders, in the order given; a file may hold all the objects of a cluster.
 
     In a folder, the files that kubectl reads (.json, .yaml, .yml) are read by name; recursive: those in folders below
     it too. replicas: the planned pods of a workload, if not the number in its manifest. namespace: for objects without
     one, as kubectl's --namespace. recommendations: whether to apply a VerticalPodAutoscaler's recommendation to new
-    pods. beside: objects for admission from other files, for files without any.
+    pods. cluster: objects for admission from other files, for files without any.
 
     Raises UsageError for an unreadable file, a folder without such a file, and input without pods; UnknownNameError for
     replicas of an unknown workload; ManifestError for objects that Kubernetes would refuse, and for an object given
@@ -192,22 +192,22 @@ def load_manifests(
         )
     _check_named(replicas, found)
     idle = tuple(one.identity for one in found if not one.pods)
-    cluster = gathered(objects, recommendations=recommendations) if objects else beside
+    cluster = gathered(objects, recommendations=recommendations) if objects else cluster
     return Manifests(
         pods=_submitted(distinct(found), cluster),
         idle=idle,
-        beside=cluster,
+        cluster=cluster,
         others=tuple(other_kinds(passed_over)),
         skipped=tuple(skipped),
     )
 
 
-def _submitted(pods: tuple[Pod, ...], beside: ClusterObjects) -> tuple[Pod, ...]:
+def _submitted(pods: tuple[Pod, ...], cluster: ClusterObjects) -> tuple[Pod, ...]:
     """The pods, new ones with the objects for their admission."""
-    if beside == NO_OBJECTS:
+    if cluster == NO_OBJECTS:
         return pods
     return tuple(
-        pod if pod.submission is None else replace(pod, submission=replace(pod.submission, beside=beside))
+        pod if pod.submission is None else replace(pod, submission=replace(pod.submission, cluster=cluster))
         for pod in pods
     )
 

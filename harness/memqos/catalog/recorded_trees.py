@@ -42,7 +42,7 @@ from memqos.engine.answer.verdict import OOM_SCORE_ADJ, PROCESSES
 from memqos.engine.translate.versions import RuntimeName, traits_of
 from memqos.errors import ManifestError
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, NumaZone, SettingsNote
+from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, NumaNode, SettingsNote
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
@@ -341,8 +341,8 @@ def _facts(node: RecordedNode, cgroups: Iterable[CgroupReading], file: str) -> N
     for name in node.numa:
         if not (name.startswith("node") and name[4:].isascii() and name[4:].isdigit() and len(name) <= _MOST_DIGITS):
             raise format_error(f"expected node<number>, got '{name[:40]}'.", file, "node.numa")
-    zones = sorted((int(name[4:]), int(amount)) for name, amount in node.numa.items())
-    if node.mem_total_kib < max(1, sum(amount for _, amount in zones)):
+    numa_nodes = sorted((int(name[4:]), int(amount)) for name, amount in node.numa.items())
+    if node.mem_total_kib < max(1, sum(amount for _, amount in numa_nodes)):
         raise format_error("a node has memory, at least as much as its NUMA nodes.", file, "node.mem_total_kib")
     counts_swap = any(isinstance(one.files.get(Knob.MEMORY_MEMSW_LIMIT_IN_BYTES), str) for one in cgroups)
     return NodeFacts(
@@ -350,7 +350,7 @@ def _facts(node: RecordedNode, cgroups: Iterable[CgroupReading], file: str) -> N
         swap=int(node.swap_total_kib),
         cpus=node.cpus,
         page_size=node.page_size,
-        zones=tuple(NumaZone(id=number, memory=amount) for number, amount in zones),
+        numa_nodes=tuple(NumaNode(id=number, memory=amount) for number, amount in numa_nodes),
         cgroup_version=node.cgroup,
         swap_controller=counts_swap or node.cgroup is CgroupVersion.V2,
         swappiness=node.swappiness,

@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from memqos.catalog.data import data_root
 from memqos.engine.translate.docker import HostConfig
 from memqos.engine.translate.memory_policy import MemoryPolicy
-from memqos.engine.translate.requested import OciRequest, ToldBy
+from memqos.engine.translate.requested import OciRequest, UpdateInput
 from memqos.engine.translate.resources import OciResources
 from memqos.model.cri import ContainerResources
 from memqos.model.quantity import Quantity
@@ -146,7 +146,7 @@ class _Oci(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     unified: dict[str, str] = {}
     annotations: dict[str, str] = {}
     memory_policy: _Policy | None = field(name="memoryPolicy", default=None)
-    told_by: ToldBy = ToldBy.DOCUMENT
+    update_input: UpdateInput = UpdateInput.DOCUMENT
 
     def __post_init__(self) -> None:
         try:
@@ -158,7 +158,9 @@ class _Oci(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The request to an OCI runtime."""
         resources = OciResources(**_said(self.memory), **_said(self.cpu), unified=self.unified)
         policy = self.memory_policy.words() if self.memory_policy else None
-        return OciRequest(resources=resources, annotations=self.annotations, memory_policy=policy, told_by=self.told_by)
+        return OciRequest(
+            resources=resources, annotations=self.annotations, memory_policy=policy, update_input=self.update_input
+        )
 
 
 class _HostConfig(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

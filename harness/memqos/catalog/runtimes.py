@@ -57,8 +57,8 @@ _OF_VERSIONS = frozenset(
 _EXAMPLE = "Write NAME@VERSION, such as runc@1.1.15, crun@1.21 or containerd@1.7.24+runc@1.3.6."
 
 
-def runtimes_named(text: str, beside: Runtimes = TRIXIE, *, where: str = "--runtime") -> Runtimes:
-    """The runtimes in a text like "cri-o@1.36+crun@1.21"; missing ones are those of `beside`.
+def runtimes_named(text: str, default: Runtimes = TRIXIE, *, where: str = "--runtime") -> Runtimes:
+    """The runtimes in a text like "cri-o@1.36+crun@1.21"; missing ones are those of `default`.
 
     An unknown name is a runtime that is not modelled: the CRI server if an OCI runtime follows or it begins with "cri",
     else the OCI runtime.
@@ -75,7 +75,7 @@ def runtimes_named(text: str, beside: Runtimes = TRIXIE, *, where: str = "--runt
     oci = [one for one in found if one.runtime not in _CRI]
     if len(cri) > 1 or len(oci) > 1:
         raise UsageError(f"'{_shown(text)}' names two runtimes of one kind.", where=where, next_step=_EXAMPLE)
-    return replace(beside, cri=cri[0] if cri else beside.cri, oci=oci[0] if oci else beside.oci)
+    return replace(default, cri=cri[0] if cri else default.cri, oci=oci[0] if oci else default.oci)
 
 
 def oci_named(text: str, *, where: str = "--crio-config") -> Traits:

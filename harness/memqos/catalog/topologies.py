@@ -42,7 +42,7 @@ from msgspec import Meta, Struct
 
 from memqos.catalog.data import data_root
 from memqos.errors import ManifestError, UnknownNameError, UsageError
-from memqos.model.topology import LOCAL_DISTANCE, HugePages, Processors, SwapDevice, Topology, Zone
+from memqos.model.topology import LOCAL_DISTANCE, HugePages, Processors, SwapDevice, Topology, TopologyNode
 from memqos.plain_file import read_plain
 from memqos.validation import CheckedFile, Place
 
@@ -51,10 +51,10 @@ __all__ = ["load_topology", "parse_topology", "topology_names"]
 MIB = 1 << 20
 GIB = 1 << 30
 
-MIN_ZONE_MIB = 64
+MIN_NUMA_MIB = 64
 """Less memory is not enough for a NUMA node's page tables and the kernel's share."""
 
-MOST_ZONES = 128
+MOST_NUMA_NODES = 128
 """QEMU's limit of NUMA nodes."""
 
 MOST_CPUS = 64
@@ -101,7 +101,7 @@ class ProcessorCounts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     threads: _Cpus = 1
 
 
-class ZoneEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TopologyNodeEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A NUMA node. Without memory (0 MiB) it has only CPUs, without CPUs only memory."""
 
     memoryMiB: _Mib  # noqa: N815 - as the file has it
@@ -113,7 +113,9 @@ class TopologyFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A machine's hardware, as `--topology FILE` reads it."""
 
     cpus: _Cpus
-    zones: Annotated[list[ZoneEntry], Meta(min_length=1, description="a list that is not empty")]
+    numa_nodes: Annotated[list[TopologyNodeEntry], Meta(min_length=1, description="a list that is not empty")] = (
+        msgspec.field(name="zones")
+    )
     """The NUMA nodes by id; each CPU is in one."""
     purpose: str = ""
     processors: ProcessorCounts | None = None
@@ -130,17 +132,17 @@ def memory_of(file: CheckedFile, place: Place, mib: int, *, has_cpus: bool) -> i
     if mib == 0 and not has_cpus:
         what = "must not be 0 in a NUMA node without CPUs: nothing would be left of it."
         raise file.error(what, place, got=0)
-    if 0 < mib < MIN_ZONE_MIB:
-        raise file.error(f"must be 0, or {MIN_ZONE_MIB} MiB or more (got {mib} MiB).", place, got=mib)
+    if 0 < mib < MIN_NUMA_MIB:
+        raise file.error(f"must be 0, or {MIN_NUMA_MIB} MiB or more (got {mib} MiB).", place, got=mib)
     return mib * MIB
 
 
 def hugepages_of(file: CheckedFile, place: Place, counts: HugePageCounts, memory: int) -> tuple[HugePages, ...]:
     """A NUMA node's huge pages; raises ManifestError if they do not fit into its memory."""
     wanted = sum(page.size_bytes * page.count for page in counts.pages)
-    if counts.pages and wanted > memory - MIN_ZONE_MIB * MIB:
+    if counts.pages and wanted > memory - MIN_NUMA_MIB * MIB:
         what = (
-            f"take {wanted // MIB} MiB, and the NUMA node's {memory // MIB} MiB must keep {MIN_ZONE_MIB} MiB "
+            f"take {wanted // MIB} MiB, and the NUMA node's {memory // MIB} MiB must keep {MIN_NUMA_MIB} MiB "
             "for everything else."
         )
         raise file.error(what, place, got=wanted)
@@ -152,7 +154,7 @@ def hugepages_of(file: CheckedFile, place: Place, counts: HugePageCounts, memory
 SAME_DIE = 11
 ELSEWHERE = 21
 THREADS = 2
-MOST = MOST_ZONES
+MOST = MOST_NUMA_NODES
 """The largest count."""
 
 _GroupCount = Annotated[int, Meta(ge=1, le=MOST, description="a whole number from 1 to 128")]
@@ -246,7 +248,7 @@ def parse_groups(name: str, file: CheckedFile) -> Topology:
     return Topology(
         name=name,
         cpus=processors.cpus,
-        zones=tuple(_zones(groups, processors.threads)),
+        numa_nodes=tuple(_numa_nodes(groups, processors.threads)),
         distances=_distances(groups),
         swap=tuple(one.device for one in machine.swap),
         zswap=machine.zswap,
@@ -265,8 +267,8 @@ def _check(group: Group) -> None:
         raise group.error("cpus-present", "is refused: all CPUs are present at boot.", entry.cpus_present)
     if not entry.cores and entry.threads is not None:
         raise group.error("threads", "must not be set for a group without cores.", entry.threads)
-    if group.ids.stop > MOST_ZONES:
-        raise group.error("", f"makes {group.ids.stop} nodes, and QEMU has at most {MOST_ZONES}.", group.ids.stop)
+    if group.ids.stop > MOST_NUMA_NODES:
+        raise group.error("", f"makes {group.ids.stop} nodes, and QEMU has at most {MOST_NUMA_NODES}.", group.ids.stop)
 
 
 def _group_processors(groups: Sequence[Group], file: CheckedFile) -> Processors:
@@ -294,7 +296,7 @@ def _group_processors(groups: Sequence[Group], file: CheckedFile) -> Processors:
     )
 
 
-def _zones(groups: Sequence[Group], threads: int) -> Iterator[Zone]:
+def _numa_nodes(groups: Sequence[Group], threads: int) -> Iterator[TopologyNode]:
     cpu = 0
     for group in groups:
         entry = group.entry
@@ -303,7 +305,7 @@ def _zones(groups: Sequence[Group], threads: int) -> Iterator[Zone]:
         for node in group.ids:
             cpus = tuple(range(cpu, cpu + entry.cores * threads))
             cpu += len(cpus)
-            yield Zone(id=node, memory_bytes=memory, cpus=cpus, hugepages=hugepages)
+            yield TopologyNode(id=node, memory_bytes=memory, cpus=cpus, hugepages=hugepages)
 
 
 def _mib(text: str) -> int:
@@ -407,11 +409,11 @@ def _folder(root: Path | None) -> Path:
 
 
 def _topology(name: str, file: CheckedFile, found: TopologyFile) -> Topology:
-    count = len(found.zones)
-    if count > MOST_ZONES:
-        raise file.error(f"has {count} NUMA nodes, and QEMU has at most {MOST_ZONES}.", ("zones",), got=count)
-    zones = tuple(_zone(file, number, zone, found.cpus) for number, zone in enumerate(found.zones))
-    named = sorted(cpu for zone in zones for cpu in zone.cpus)
+    count = len(found.numa_nodes)
+    if count > MOST_NUMA_NODES:
+        raise file.error(f"has {count} NUMA nodes, and QEMU has at most {MOST_NUMA_NODES}.", ("zones",), got=count)
+    numa_nodes = tuple(_numa_node(file, number, numa, found.cpus) for number, numa in enumerate(found.numa_nodes))
+    named = sorted(cpu for numa in numa_nodes for cpu in numa.cpus)
     if named != list(range(found.cpus)):
         what = f"must name each CPU from 0 to {found.cpus - 1} once (they name {named})."
         raise file.error(what, ("zones",), got=named)
@@ -422,7 +424,7 @@ def _topology(name: str, file: CheckedFile, found: TopologyFile) -> Topology:
     return Topology(
         name=name,
         cpus=found.cpus,
-        zones=zones,
+        numa_nodes=numa_nodes,
         distances=tuple(map(tuple, rows)),
         swap=tuple(one.device for one in found.swap),
         zswap=found.zswap,
@@ -430,7 +432,7 @@ def _topology(name: str, file: CheckedFile, found: TopologyFile) -> Topology:
     )
 
 
-def _zone(file: CheckedFile, number: int, found: ZoneEntry, cpus: int) -> Zone:
+def _numa_node(file: CheckedFile, number: int, found: TopologyNodeEntry, cpus: int) -> TopologyNode:
     place = ("zones", number)
     for at, cpu in enumerate(found.cpus):
         if cpu >= cpus:
@@ -438,7 +440,7 @@ def _zone(file: CheckedFile, number: int, found: ZoneEntry, cpus: int) -> Zone:
             raise file.error(what, (*place, "cpus", at), got=cpu)
     memory = memory_of(file, (*place, "memoryMiB"), found.memoryMiB, has_cpus=bool(found.cpus))
     hugepages = hugepages_of(file, (*place, "hugepages"), found.hugepages, memory)
-    return Zone(id=number, memory_bytes=memory, cpus=tuple(found.cpus), hugepages=hugepages)
+    return TopologyNode(id=number, memory_bytes=memory, cpus=tuple(found.cpus), hugepages=hugepages)
 
 
 def _processors(file: CheckedFile, found: TopologyFile) -> Processors | None:

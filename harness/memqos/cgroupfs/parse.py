@@ -83,14 +83,14 @@ def numa_stat(text: str, *, path: str) -> dict[str, dict[int, int]]:
     """memory.numa_stat: key to NUMA node to bytes. Only nodes with memory are in it."""
     found: dict[str, dict[int, int]] = {}
     for line_number, line in _lines(text, path):
-        key, *zones = line.split(" ")
-        if not key or not zones or key in found:
-            _refuse("not one key with its zones", path, line_number, line)
+        key, *numa_nodes = line.split(" ")
+        if not key or not numa_nodes or key in found:
+            _refuse("not one key with its NUMA nodes", path, line_number, line)
         found[key] = {}
-        for zone in zones:
-            match = re.fullmatch(r"N(\d{1,5})=(\d{1,20})", zone, re.ASCII)
+        for numa in numa_nodes:
+            match = re.fullmatch(r"N(\d{1,5})=(\d{1,20})", numa, re.ASCII)
             if not match or int(match[1]) in found[key]:
-                _refuse("not one amount for each zone", path, line_number, line)
+                _refuse("not one amount for each NUMA node", path, line_number, line)
             found[key][int(match[1])] = _u64(match[2], path, line_number)
     return found
 

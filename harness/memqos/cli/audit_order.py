@@ -10,7 +10,7 @@ from memqos.audits.answer import Audit
 from memqos.audits.entry import known_of_kubelets
 from memqos.audits.judgement import judged
 from memqos.audits.live import looked_at, with_systemd
-from memqos.audits.question import Given, Question, Required
+from memqos.audits.question import AuditOptions, Question, Required
 from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.recorded_trees import RecordedTree, load_tree, tree_of
 from memqos.cli.manifest_options import ManifestOptions
@@ -127,7 +127,7 @@ class AuditOrder:
         configs = () if self.supposing else self.kubelet_config
         own = configs or tree.settings is None
         kubelet = replace(self.kubelet, overrides=(), flags=()) if self.supposing else self.kubelet
-        return Given(
+        return AuditOptions(
             runtimes=self.runtime.runtimes(tree.runtimes, hugetlb=tree.hugetlb),
             pods=pods,
             settings=kubelet.settings(configs or None) if own else None,

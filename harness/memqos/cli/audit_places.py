@@ -159,11 +159,11 @@ def write_exports(
 
 def _replace(path: str, text: str, option: str) -> None:
     file = Path(path)
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        beside.write_text(text, encoding="utf-8", errors="backslashreplace")
-        beside.replace(file)
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+        temporary.replace(file)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         what = f"the file '{path}' cannot be written: {(error.strerror or str(error)).lower()}."
         raise UsageError(what, where=option, next_step="Use a writable path.") from None

@@ -22,15 +22,15 @@ from memqos.cli.node_options import (
     RuntimeOptions,
     kubelet_options,
     node_options,
+    runtime_of_node,
     runtime_options,
-    runtime_told,
     usage_of,
 )
 from memqos.cli.terminal import say, say_document, say_ignored
 from memqos.engine.answer.document import plan_parts
 from memqos.engine.answer.explain import knob_reasons, plan_tree, translations_text, with_pods
 from memqos.engine.answer.finding import subject_of
-from memqos.engine.cgroup.protection import Sheltered, shelter, shelter_document, shelter_text
+from memqos.engine.cgroup.protection import CgroupProtection, planned_protection, protection_document, protection_text
 from memqos.engine.cgroup.throttle import DEFAULT_HZ, Slowed, slowing, slowing_document, slowing_text
 from memqos.engine.cgroup.usage import Unanswered, unanswered
 from memqos.engine.cgroup.victims import Shortage, shortages, shortages_document, shortages_text
@@ -324,11 +324,11 @@ class _Order:
     def plan_text(self) -> str:
         """The answer about one plan, as text."""
         knob = _knob(self.why)
-        whole, plan, sheltered, kubelet = self._one_plan(self._manifests())
+        whole, plan, protections, kubelet = self._one_plan(self._manifests())
         if knob is not None:
             return knob_reasons(plan, knob, translated_for=self._translated(kubelet))
         parts = [translations_text(plan, self._languages(), kubelet)] if self.translate else []
-        parts += [shelter_text(sheltered)] if sheltered else []
+        parts += [protection_text(protections)] if protections else []
         parts += [slowing_text(*self._slowing(plan, kubelet))] if self.throttling else []
         parts += [shortages_text(self._shortages(whole, kubelet))] if self.oom else []
         return "\n\n".join(parts) or plan_tree(plan, above=not (self.pod or self.container))
@@ -337,11 +337,11 @@ class _Order:
         """The answer about one plan, as JSON whose long lists are iterators."""
         knob = _knob(self.why)
         found = self._manifests()
-        whole, plan, sheltered, kubelet = self._one_plan(found)
+        whole, plan, protections, kubelet = self._one_plan(found)
         document = plan_parts(plan, translated_for=self._translated(kubelet), slotted=knob is None)
         document["passed_over"] = others_document(found.others)
-        if sheltered:
-            document["protection"] = shelter_document(sheltered)
+        if protections:
+            document["protection"] = protection_document(protections)
         if self.throttling:
             document["throttling"] = slowing_document(*self._slowing(plan, kubelet))
         if self.oom:
@@ -350,7 +350,7 @@ class _Order:
             document["cgroups"] = (_with_one_knob(cgroup, knob) for cgroup in document["cgroups"])
         return document
 
-    def _one_plan(self, found: Manifests) -> tuple[Plan, Plan, tuple[Sheltered, ...], Kubelet]:
+    def _one_plan(self, found: Manifests) -> tuple[Plan, Plan, tuple[CgroupProtection, ...], Kubelet]:
         """The whole plan, the chosen part of it, and its kubelet."""
         pods = self._pods(found)
         kubelet = self._kubelet()
@@ -358,11 +358,11 @@ class _Order:
             _need_releases(kubelet.runtimes)
         plan = self._planned(pods, kubelet)
         say_ignored(plan)
-        chosen, sheltered = self._chosen(plan), self._shelter(plan, kubelet)
+        chosen, protections = self._chosen(plan), self._protection(plan, kubelet)
         if chosen is not plan:
             subjects = {subject_of(cgroup, pod) for cgroup, pod in with_pods(chosen) if cgroup.knobs}
-            sheltered = tuple(one for one in sheltered if one.subject in subjects)
-        return plan, chosen, sheltered, kubelet
+            protections = tuple(one for one in protections if one.subject in subjects)
+        return plan, chosen, protections, kubelet
 
     def _chosen(self, plan: Plan) -> Plan:
         return narrowed(plan, self.pod, self.container)
@@ -371,12 +371,12 @@ class _Order:
         """The kubelet whose requests are translated; None without --translate."""
         return kubelet if self.translate or self.protection else None
 
-    def _shelter(self, plan: Plan, kubelet: Kubelet) -> tuple[Sheltered, ...]:
+    def _protection(self, plan: Plan, kubelet: Kubelet) -> tuple[CgroupProtection, ...]:
         if not self.protection:
             return ()
         if not kubelet.v2:
             raise UsageError("cgroup v1 has no memory.min and memory.low.", where="--protection")
-        return shelter(plan, kubelet, usage_of(self.usage, plan, kubelet.node, is_known=self.node.said))
+        return planned_protection(plan, kubelet, usage_of(self.usage, plan, kubelet.node, is_known=self.node.said))
 
     def _slowing(self, plan: Plan, kubelet: Kubelet) -> tuple[tuple[Slowed, ...], tuple[Unanswered, ...]]:
         if not kubelet.v2:
@@ -404,7 +404,7 @@ class _Order:
         kubelets, names = self._two_kubelets() if self.diff or self.diff_config else ((self._kubelet(),), ())
         question = ResizeQuestion(
             pods=pods,
-            desired=self.manifests.load([self.resize or ""], found.beside).pods,
+            desired=self.manifests.load([self.resize or ""], found.cluster).pods,
             kubelets=kubelets,
             plans=tuple(self._planned(pods, kubelet) for kubelet in kubelets),
             names=names,
@@ -432,7 +432,7 @@ class _Order:
         settings = {config: self.kubelet.settings(config or None) for config in dict.fromkeys(configs)}
         node = self.node.facts()
         release = self._release(node, settings[self.kubelet_config])
-        releases, runtimes = self.diff or (release, release), self.runtime.runtimes(runtime_told(node))
+        releases, runtimes = self.diff or (release, release), self.runtime.runtimes(runtime_of_node(node))
         kubelets = tuple(
             self.kubelet.kubelet(settings[config], node=node, release=release, runtimes=runtimes)
             for release, config in zip(releases, configs, strict=True)
@@ -469,7 +469,7 @@ class _Order:
             settings,
             node=node,
             release=self._release(node, settings),
-            runtimes=self.runtime.runtimes(runtime_told(node)),
+            runtimes=self.runtime.runtimes(runtime_of_node(node)),
         )
 
     def _release(self, node: NodeFacts, settings: KubeletSettings) -> str:

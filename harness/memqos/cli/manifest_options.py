@@ -59,10 +59,10 @@ class ManifestOptions:
     namespace: str = ""
     vpa: bool = False
 
-    def load(self, paths: Iterable[str], beside: ClusterObjects = NO_OBJECTS) -> Manifests:
+    def load(self, paths: Iterable[str], cluster: ClusterObjects = NO_OBJECTS) -> Manifests:
         """The contents of these files and folders; errors as `load_manifests`. Notes list ignored objects.
 
-        beside: objects for admission from other files.
+        cluster: objects for admission from other files.
         """
         found = load_manifests(
             paths,
@@ -70,7 +70,7 @@ class ManifestOptions:
             recursive=self.recursive,
             namespace=self.namespace,
             recommendations=self.vpa,
-            beside=beside,
+            cluster=cluster,
         )
         _say_skipped(found.skipped)
         _say_others(found.others)
@@ -138,7 +138,7 @@ def _say_of_pods(found: Manifests) -> None:
     if deleting:
         what = "planned: a pod that is being deleted keeps its cgroups until its containers have stopped"
         say(f"memqos: note: {', '.join(deleting[:_MOST_NAMED])}: {what}.", err=True)
-    known = {one.name for one in found.beside.namespaces}
+    known = {one.name for one in found.cluster.namespaces}
     strange = sorted({pod.namespace for pod in found.pods if pod.submission is not None} - known - _BUILT_IN)
     if known and strange:
         what = "not among the given Namespaces: the API server rejects pods of a namespace that does not exist"

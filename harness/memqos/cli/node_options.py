@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from memqos.catalog.kubelet_config import load_settings
-from memqos.catalog.node_facts import load_facts, zones_of
+from memqos.catalog.node_facts import load_facts, numa_nodes_of
 from memqos.catalog.page_sizes import PAGE_SIZES
 from memqos.catalog.runtimes import oci_named, runtimes_named, runtimes_recorded
 from memqos.catalog.schema import LARGEST
@@ -43,8 +43,8 @@ __all__ = [
     "RuntimeOptions",
     "kubelet_options",
     "node_options",
+    "runtime_of_node",
     "runtime_options",
-    "runtime_told",
     "said_of_containers",
     "size_of",
     "usage_of",
@@ -70,7 +70,7 @@ _NODE_OPTIONS = (
     click.option(
         "--numa-nodes",
         "--zones",
-        "zones",
+        "numa_nodes",
         metavar="SIZE,…",
         help="The memory of each NUMA node, such as 4Gi,4Gi. --zones is the former name.",
     ),
@@ -91,13 +91,13 @@ class NodeOptions:
     swap: str | None = None
     cpus: int | None = None
     page_size: str | None = None
-    zones: str | None = None
+    numa_nodes: str | None = None
     cgroup: str | None = None
 
     @property
     def said(self) -> bool:
         """Whether the node's size is given: a node of assumed size has room for every pod."""
-        return any((self.node_file, self.capacity_memory, self.cpus, self.zones))
+        return any((self.node_file, self.capacity_memory, self.cpus, self.numa_nodes))
 
     def facts(self, recorded: NodeFacts | None = None) -> NodeFacts:
         """The node: options override the file, the file overrides `recorded`, and that overrides the defaults.
@@ -106,10 +106,10 @@ class NodeOptions:
         """
         facts = load_facts(self.node_file) if self.node_file else recorded or _DEFAULT
         changes: dict[str, Any] = {}
-        if self.zones is not None:
-            changes["zones"] = zones_of(self.zones, "--numa-nodes")
+        if self.numa_nodes is not None:
+            changes["numa_nodes"] = numa_nodes_of(self.numa_nodes, "--numa-nodes")
             if self.node_file is None:
-                changes["memory"] = sum(zone.memory for zone in changes["zones"])
+                changes["memory"] = sum(numa.memory for numa in changes["numa_nodes"])
         if self.capacity_memory is not None:
             changes["memory"] = size_of("--capacity-memory", self.capacity_memory, least=1)
         if self.swap is not None:
@@ -121,9 +121,9 @@ class NodeOptions:
         if self.cgroup is not None:
             changes["cgroup_version"] = CgroupVersion(self.cgroup)
         facts = replace(facts, **changes)
-        if sum(zone.memory for zone in facts.zones) > facts.memory or facts.memory < 1:
+        if sum(numa.memory for numa in facts.numa_nodes) > facts.memory or facts.memory < 1:
             raise UsageError(
-                f"the NUMA nodes together have {sum(zone.memory for zone in facts.zones)} bytes of memory, "
+                f"the NUMA nodes together have {sum(numa.memory for numa in facts.numa_nodes)} bytes of memory, "
                 f"but the machine has {facts.memory}.",
                 where="--numa-nodes",
                 next_step="Give the machine at least as much memory as its NUMA nodes, and at least one byte.",
@@ -410,7 +410,7 @@ class RuntimeOptions:
         return replace(found, allowance=allowance, handlers=handlers, crio=config.settings)
 
 
-def runtime_told(node: NodeFacts) -> dict[str, str] | None:
+def runtime_of_node(node: NodeFacts) -> dict[str, str] | None:
     """The CRI runtime in a Node object ("containerd://2.1.4"), None if it has none.
 
     A Node object does not name the OCI runtime, so its version is unknown.

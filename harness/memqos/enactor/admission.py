@@ -72,7 +72,7 @@ def start_container(
     else:
         handle = create(admitted.sandbox, spec, deadline)
     admitted.containers[container.name] = handle
-    admitted.asked[container.name] = (resources,)
+    admitted.requested[container.name] = (resources,)
     runtime.start(handle, deadline=deadline)
     return handle
 
@@ -82,7 +82,7 @@ def update_container(
 ) -> None:
     """Update a container of the pod to these resources; raises the error of the runtime's call."""
     runtime.update(admitted.containers[name], resources, deadline=deadline)
-    admitted.asked[name] = (*admitted.asked[name], resources)
+    admitted.requested[name] = (*admitted.requested[name], resources)
 
 
 def refused_request(
@@ -168,7 +168,7 @@ class Admission:
                 # CreateContainer repeats the sandbox's configuration: it must be the new plan's.
                 admitted.sandbox = SandboxHandle(id=before.sandbox.id, spec=_sandbox_spec(planned))
                 admitted.containers, admitted.early = before.containers, before.early
-                admitted.asked = before.asked
+                admitted.requested = before.requested
             into[planned.uid] = admitted
         self.patience.try_again()
         missing = {uid: admitted for uid, admitted in into.items() if not admitted.containers}
@@ -176,13 +176,13 @@ class Admission:
 
     def remove_pods(self, pods: Mapping[str, AdmittedPod]) -> None:
         """Kill and remove these pods with their sandboxes; raises the first error after an attempt at each."""
-        hearing = self._kill(pods, with_sandboxes=True)
-        self._each_tried(pods, functools.partial(self._remove_pod, hearing=hearing))
+        until = self._kill(pods, with_sandboxes=True)
+        self._each_tried(pods, functools.partial(self._remove_pod, until=until))
 
     def remove_containers(self, pods: Mapping[str, AdmittedPod]) -> None:
         """Kill and remove the containers of these pods, and leave the sandboxes; errors as above."""
-        hearing = self._kill(pods)
-        self._each_tried(pods, functools.partial(self._remove_containers, hearing=hearing))
+        until = self._kill(pods)
+        self._each_tried(pods, functools.partial(self._remove_containers, until=until))
 
     def _kill(self, pods: Mapping[str, AdmittedPod], *, with_sandboxes: bool = False) -> Deadline:
         """Kill all containers at once, since the runtime would stop them one after another.
@@ -288,10 +288,10 @@ class Admission:
                 data={"exit_code": status.exit_code, "reason": status.reason},
             )
 
-    def _remove_pod(self, admitted: AdmittedPod, deadline: Deadline, *, hearing: Deadline) -> None:
+    def _remove_pod(self, admitted: AdmittedPod, deadline: Deadline, *, until: Deadline) -> None:
         trouble: MachineryError | None = None
         try:
-            self._remove_containers(admitted, deadline.sooner(deadline.remaining / 2), hearing=hearing)
+            self._remove_containers(admitted, deadline.sooner(deadline.remaining / 2), until=until)
         except MachineryError as error:
             # Removing the sandbox also removes its containers; their error is still raised.
             trouble = error
@@ -300,20 +300,20 @@ class Admission:
         if trouble is not None:
             raise trouble
 
-    def _remove_containers(self, admitted: AdmittedPod, deadline: Deadline, *, hearing: Deadline) -> None:
+    def _remove_containers(self, admitted: AdmittedPod, deadline: Deadline, *, until: Deadline) -> None:
         for name, handle in list(admitted.containers.items()):
             # A runtime cannot cleanly remove a killed container before it has noticed the end.
             try:
-                self._heard_of_its_end(name, handle, deadline.sooner(hearing.remaining))
+                self._wait_for_end(name, handle, deadline.sooner(until.remaining))
             except DeadlineError:
                 # A process outside its cgroup was not killed: only the runtime knows it.
                 self.runtime.stop(handle, grace=0, deadline=deadline)
-                self._heard_of_its_end(name, handle, deadline)
+                self._wait_for_end(name, handle, deadline)
             self.runtime.remove(handle, deadline=deadline)
             del admitted.containers[name]
         admitted.early.clear()
 
-    def _heard_of_its_end(self, name: str, handle: ContainerHandle, deadline: Deadline) -> None:
+    def _wait_for_end(self, name: str, handle: ContainerHandle, deadline: Deadline) -> None:
         wait(
             f"the runtime knows that '{name}' has ended",
             lambda: self.runtime.status(handle, deadline=deadline),

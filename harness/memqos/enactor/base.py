@@ -207,8 +207,8 @@ class AdmittedPod:
     """One pod on the node: its handles so far, and the error that stopped its start.
 
     early: cgroups that were read while they existed (init containers end before the pod is complete). mounts: by
-    container name. asked: the accepted requests of each container, in order, the first at its creation. refused: the
-    refused request that stopped the start, None for another cause.
+    container name. requested: the accepted requests of each container, in order, the first at its creation. refused:
+    the refused request that stopped the start, None for another cause.
     """
 
     pod: Pod
@@ -217,7 +217,7 @@ class AdmittedPod:
     containers: dict[str, ContainerHandle] = field(default_factory=dict)
     early: dict[CgroupPath, CgroupReading] = field(default_factory=dict)
     mounts: Mapping[str, tuple[Mount, ...]] = field(default_factory=dict)
-    asked: dict[str, tuple[ContainerResources, ...]] = field(default_factory=dict)
+    requested: dict[str, tuple[ContainerResources, ...]] = field(default_factory=dict)
     failure: MachineryError | None = None
     refused: RefusedRequest | None = None
 

@@ -120,7 +120,9 @@ class StandInEnactment:
                 if planned.uid in self._pods and _fits(self._pods[planned.uid], planned):
                     self._take_over(self._pods[planned.uid], planned)
         else:
-            updated = {uid: pod for uid, pod in self._pods.items() if any(len(one) > 1 for one in pod.asked.values())}
+            updated = {
+                uid: pod for uid, pod in self._pods.items() if any(len(one) > 1 for one in pod.requested.values())
+            }
             self._admission.remove_containers(updated)
         self._bring(order.plan)
 

@@ -20,7 +20,7 @@ from memqos.engine.node.cgroups import (
 from memqos.engine.node.placement import Placement, node_room, place
 from memqos.engine.node.remarks import ignored, ignored_annotations, remarks, runtime_remarks, unmodelled_pods
 from memqos.engine.node.validation import check_configuration
-from memqos.engine.numa.zone_table import ZoneTable
+from memqos.engine.numa.table import NumaTable
 from memqos.engine.plan import Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Rulings, unexplained
 from memqos.engine.pod.alike import Explained, ExplainedScore, Explanation, names_of
 from memqos.engine.pod.allocated import allocation, unsettled
@@ -36,7 +36,7 @@ __all__ = ["expect"]
 
 
 def expect(
-    pods: Iterable[Pod], kubelet: Kubelet, *, reasons: bool = True, table: ZoneTable | None = None, fit: bool = False
+    pods: Iterable[Pod], kubelet: Kubelet, *, reasons: bool = True, table: NumaTable | None = None, fit: bool = False
 ) -> Plan:
     """The expected tree of this kubelet's node with these pods, all admitted ones running.
 

@@ -93,11 +93,11 @@ class Expected:
     written: what the kubelet or runtime writes; ABSENT if it writes nothing.
     value: the file's text after that: `written` after the kernel's rounding, or the default if nothing is written.
     undecided: two or more possible values, `value` the first, if versions of a runtime differ and its version is
-    unknown, or while the pod is resized. The file is then not judged. unasked: why the runtime was not asked for the
-    value that the kubelet wants, "" if it was, or no value is wanted. The file's text is then no finding about the
-    runtime. unsettled: why the value is uncertain while the pod is resized, "" if it is certain. `undecided` has the
-    possible values, and is empty if they are unknown. unmodelled: why nothing can be expected, "" if something can: a
-    runtime or an annotation that is not modelled decides.
+    unknown, or while the pod is resized. The file is then not judged. inexpressible: why the value that the
+    kubelet wants could not be requested, "" if it was, or no value is wanted. The file's text is then no finding about
+    the runtime. unsettled: why the value is uncertain while the pod is resized, "" if it is certain. `undecided` has
+    the possible values, and is empty if they are unknown. unmodelled: why nothing can be expected, "" if something can:
+    a runtime or an annotation that is not modelled decides.
     """
 
     knob: Knob
@@ -105,7 +105,7 @@ class Expected:
     value: KnobValue
     reason: Reason
     undecided: tuple[KnobValue, ...] = ()
-    unasked: str = ""
+    inexpressible: str = ""
     unsettled: str = ""
     unmodelled: str = ""
 
@@ -304,15 +304,15 @@ def unexplained() -> Reason:
 class Ruling:
     """The written value (ABSENT: the file is not written), and its chain of reasons.
 
-    otherwise: the values that other versions of the runtime write, if its version is unknown. unasked: why the wanted
-    value was not requested, "" if it was. unmodelled: why nothing can be expected, "" if something can. unsettled: why
-    the file may hold a value of `otherwise` though all versions are known; "" if it cannot.
+    otherwise: the values that other versions of the runtime write, if its version is unknown. inexpressible: why the
+    wanted value was not requested, "" if it was. unmodelled: why nothing can be expected, "" if something can.
+    unsettled: why the file may hold a value of `otherwise` though all versions are known; "" if it cannot.
     """
 
     written: KnobValue
     why: Why
     otherwise: tuple[KnobValue, ...] = ()
-    unasked: str = ""
+    inexpressible: str = ""
     unmodelled: str = ""
     unsettled: str = ""
 
@@ -343,7 +343,7 @@ def expected(
         value=value,
         reason=reason,
         undecided=undecided,
-        unasked=ruling.unasked,
+        inexpressible=ruling.inexpressible,
         unmodelled=ruling.unmodelled,
         unsettled=ruling.unsettled,
     )

@@ -15,7 +15,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
-from memqos.engine.cgroup.effective_protection import Protected, Shelter, effective, settled
+from memqos.engine.cgroup.effective_protection import Protected, ProtectionKind, effective, settled
 from memqos.engine.cgroup.throttle import CHARGE_BATCH, fastest_growth
 from memqos.errors import UsageError
 from memqos.exploration.amounts import MIB, PAGE, chosen, drawn_bytes, once_in
@@ -279,7 +279,7 @@ def _pressure_findings(tree: Document, found: Sequence[Cgroup], judge: _Judgemen
     judge.at_most(ROOT, "oom_kill", judge.number("after", ROOT, "oom_kill"), 0)
     judge.at_most(ROOT, "low", judge.number("after", ROOT, "low"), 0)
     for one in (one for one in found if one.is_leaf):
-        whole = shelters[one.path].shelter in {Shelter.HARD, Shelter.SOFT}
+        whole = shelters[one.path].protection in {ProtectionKind.HARD, ProtectionKind.SOFT}
         least = before[one.path] - tolerances.slack if whole else left[one.path] - tolerances.lost(before[one.path])
         current = judge.number("after", one.path, "memory.current")
         judge.at_least(one.path, "memory.current under pressure", current, max(least, 0))

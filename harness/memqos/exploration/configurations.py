@@ -23,7 +23,7 @@ from memqos.exploration.amounts import (
     plainly,
 )
 from memqos.exploration.documents import HEAD, ConfiguredKubelet, Document
-from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, NumaZone
+from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, NumaNode
 from memqos.model.quantity import Quantity
 
 __all__ = [
@@ -75,12 +75,12 @@ def feature_gates(draw: st.DrawFn, release: str, *, gates: Sequence[Gate] = _SWI
 def nodes(draw: st.DrawFn, *, version: CgroupVersion | None = None) -> NodeFacts:
     """Nodes: memory, swap or none, CPUs, NUMA nodes, page sizes, cgroup v1 or v2. version: None is either."""
     sizes = [drawn_bytes(draw, GIB // 2, 16 * GIB) for _ in range(draw(st.integers(1, 4)))]
-    zones = tuple(NumaZone(id=number, memory=size, cpus=(number,)) for number, size in enumerate(sizes))
+    numa_nodes = tuple(NumaNode(id=number, memory=size, cpus=(number,)) for number, size in enumerate(sizes))
     return NodeFacts(
         memory=sum(sizes),
         swap=chosen(draw, (0, drawn_bytes(draw, 1, 8 * GIB))),
-        cpus=len(zones),
-        zones=zones,
+        cpus=len(numa_nodes),
+        numa_nodes=numa_nodes,
         page_size=chosen(draw, (4096, 4096, 4096, 16384, 65536)),
         cgroup_version=version or chosen(draw, (CgroupVersion.V2, CgroupVersion.V2, CgroupVersion.V1)),
         pids=chosen(draw, (None, 32768)),
@@ -90,8 +90,8 @@ def nodes(draw: st.DrawFn, *, version: CgroupVersion | None = None) -> NodeFacts
 
 def small_node() -> NodeFacts:
     """A node with two NUMA nodes of 1 GiB, and half a GiB of swap: what memqos boots by default."""
-    zones = tuple(NumaZone(id=number, memory=GIB, cpus=(number,)) for number in (0, 1))
-    return NodeFacts(memory=2 * GIB, swap=GIB // 2, cpus=2, zones=zones)
+    numa_nodes = tuple(NumaNode(id=number, memory=GIB, cpus=(number,)) for number in (0, 1))
+    return NodeFacts(memory=2 * GIB, swap=GIB // 2, cpus=2, numa_nodes=numa_nodes)
 
 
 @st.composite
@@ -189,7 +189,7 @@ def placing(draw: st.DrawFn, configured: ConfiguredKubelet, node: NodeFacts) -> 
     The unchanged kubelet if the release has no Memory Manager or the reservation does not fit.
     """
     release = Release.parse(configured.kubernetes)
-    if not enabled(Gate.MEMORY_MANAGER, release, configured.settings.feature_gates) or not node.zones:
+    if not enabled(Gate.MEMORY_MANAGER, release, configured.settings.feature_gates) or not node.numa_nodes:
         return configured
     reserved = sum(
         Quantity.parse(str(configured.config.get(field, {}).get("memory", "0"))).value
@@ -199,16 +199,16 @@ def placing(draw: st.DrawFn, configured: ConfiguredKubelet, node: NodeFacts) -> 
     if str(threshold).endswith("%"):
         return configured
     left = reserved + Quantity.parse(str(threshold)).value
-    zones: list[Document] = []
-    for zone in node.zones:
-        last = zone is node.zones[-1]
+    numa_nodes: list[Document] = []
+    for numa in node.numa_nodes:
+        last = numa is node.numa_nodes[-1]
         part = left if last else min(left, drawn_bytes(draw, 0, max(left, 1)))
         left -= part
         if part:
-            zones.append({"numaNode": zone.id, "limits": {"memory": plainly(part)}})
+            numa_nodes.append({"numaNode": numa.id, "limits": {"memory": plainly(part)}})
     return ConfiguredKubelet(
         kubernetes=configured.kubernetes,
-        config={**configured.config, "memoryManagerPolicy": "Static", "reservedMemory": zones},
+        config={**configured.config, "memoryManagerPolicy": "Static", "reservedMemory": numa_nodes},
     )
 
 

@@ -89,9 +89,9 @@ class Database:
         text = json.dumps(found.document(), indent=1) + "\n"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            beside = file.with_suffix(f".{os.getpid()}.tmp")
-            beside.write_text(text, encoding="utf-8")
-            beside.replace(file)
+            temporary = file.with_suffix(f".{os.getpid()}.tmp")
+            temporary.write_text(text, encoding="utf-8")
+            temporary.replace(file)
         except OSError as error:
             raise UsageError(f"{error.strerror}.", where=str(file), next_step="Give another --database.") from None
         return file

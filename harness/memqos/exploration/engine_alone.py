@@ -95,9 +95,9 @@ def pods_of(situation: Situation) -> Sequence[Pod]:
                 objects.append(one)
             elif isinstance(one, Manifest):
                 found += one.pods
-    beside = gathered(objects, recommendations=False)
+    cluster = gathered(objects, recommendations=False)
     return [
-        pod if pod.submission is None else replace(pod, submission=replace(pod.submission, beside=beside))
+        pod if pod.submission is None else replace(pod, submission=replace(pod.submission, cluster=cluster))
         for pod in found
     ]
 
@@ -222,7 +222,7 @@ def situation_document(situation: Situation) -> Mapping[str, object]:
         "node": {
             "memory": node.memory,
             "swap": node.swap,
-            "zones": [zone.memory for zone in node.zones],
+            "zones": [numa.memory for numa in node.numa_nodes],
             "page_size": node.page_size,
             "cgroup": node.cgroup_version.value,
             "swap_controller": node.swap_controller,

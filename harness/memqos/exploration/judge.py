@@ -320,7 +320,7 @@ class Judge:
             },
         }
         pod = pod_of(manifest, uid=str(uuid.uuid4()))
-        with self._node.asking(pod, case, LifecycleRunner) as lives:
+        with self._node.requests_as(pod, case, LifecycleRunner) as lives:
             outcomes = lives.run_each([one.steps for one in examples])
         return [
             ExampleResult(example=one, trouble=f"{outcome}")

@@ -18,17 +18,17 @@ LEAST_HIGH = 48 * MIB
 """The least memory.high that does not throttle the runtime's own process during creation, in bytes."""
 _MOST_PROTECTED = 1 << 36
 _PERIODS = (100_000, 50_000, 10_000, 200_000)
-_ZONES = ("", "", "0", "1", "0-1")
+_NUMA_NODES = ("", "", "0", "1", "0-1")
 
 
 @st.composite
 def requests(
-    draw: st.DrawFn, *, least_limit: int = LEAST_LIMIT, zones: Sequence[str] = _ZONES, update: bool = False
+    draw: st.DrawFn, *, least_limit: int = LEAST_LIMIT, numa_nodes: Sequence[str] = _NUMA_NODES, update: bool = False
 ) -> Document:
     """Valid CRI LinuxContainerResources as a document; {} is an empty request.
 
-    least_limit: the smallest memory limit. zones: lists of NUMA nodes and CPUs, "" for none. update: whether it updates
-    a running container: the limit then stays above its usage, and oom_score_adj is not set.
+    least_limit: the smallest memory limit. numa_nodes: lists of NUMA nodes and CPUs, "" for none. update: whether it
+    updates a running container: the limit then stays above its usage, and oom_score_adj is not set.
     """
     found: Document = {}
     if not once_in(draw, 3):
@@ -44,7 +44,7 @@ def requests(
     if not update and once_in(draw, 2):
         found["oom_score_adj"] = draw(st.integers(-997, 1000))
     for field in ("cpuset_cpus", "cpuset_mems"):
-        if (text := chosen(draw, zones)) and once_in(draw, 2):
+        if (text := chosen(draw, numa_nodes)) and once_in(draw, 2):
             found[field] = text
     if unified := _unified(draw):
         found["unified"] = unified

@@ -160,8 +160,8 @@ class Session:
             self._pursue_all(one, self._marked(one.findings, one.example.kind), [one.example], shrunk=shrunk)
         if tried:
             first = next((one for one in tried if one.above), tried[0])
-            beside = [one.example for one in tried if not one.skipped]
-            self._pursue_all(first, self._marked(first.above, first.example.kind), beside, shrunk=shrunk)
+            neighbours = [one.example for one in tried if not one.skipped]
+            self._pursue_all(first, self._marked(first.above, first.example.kind), neighbours, shrunk=shrunk)
 
     def _count(self, one: ExampleResult) -> None:
         counts = self.counts
@@ -183,7 +183,7 @@ class Session:
         return [self._known(one, kind) for one in deviating]
 
     def _pursue_all(
-        self, tried: ExampleResult, findings: Sequence[Finding], beside: Sequence[Example], *, shrunk: bool
+        self, tried: ExampleResult, findings: Sequence[Finding], neighbours: Sequence[Example], *, shrunk: bool
     ) -> None:
         for finding in findings:
             if finding.verdict is Verdict.KNOWN:
@@ -194,13 +194,13 @@ class Session:
                 before = self.found[name]
                 self.found[name] = dataclasses.replace(before, seen=before.seen + 1)
                 continue
-            self._pursue(name, finding, beside, shrunk=shrunk)
+            self._pursue(name, finding, neighbours, shrunk=shrunk)
 
     # ---- deviations
 
-    def _pursue(self, name: str, finding: Finding, beside: Sequence[Example], *, shrunk: bool) -> None:
+    def _pursue(self, name: str, finding: Finding, neighbours: Sequence[Example], *, shrunk: bool) -> None:
         """Keep a deviation, shrink its example, and keep the smallest one."""
-        whole = together(beside)
+        whole = together(neighbours)
         self._keep(self._found(name, whole, finding))
         self._told(self)
         if shrunk:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from memqos.catalog.data import data_root
 from memqos.engine.answer.finding import Finding
-from memqos.known import KnownDeviation, amended, load_all, runtimes_told
+from memqos.known import KnownDeviation, amended, load_all, runtime_versions
 
 if TYPE_CHECKING:
     from memqos.laboratory.station import Station
@@ -34,7 +34,7 @@ def known_or_not(finding: Finding, claim: str, station: Station | None, lists: t
     listed = [entry for entry in known_deviations(lists) if entry.fits(finding, claim)]
     if station is None or not listed:
         return finding
-    runtimes = runtimes_told(station.runtimes_behind(finding), kernel=station.node.facts.kernel)
+    runtimes = runtime_versions(station.runtimes_behind(finding), kernel=station.node.facts.kernel)
     return amended(finding, claim, listed, runtimes=runtimes, driver=str(station.key.driver))
 
 
@@ -45,7 +45,7 @@ def known_fault_or_not(
 
     For findings without a claim, such as those about random pods. Errors as `known_deviations`.
     """
-    runtimes = runtimes_told(station.runtimes_behind(finding), kernel=station.node.facts.kernel)
+    runtimes = runtime_versions(station.runtimes_behind(finding), kernel=station.node.facts.kernel)
     for entry in known_deviations(lists):
         if entry.claim.partition("/")[0] in chapters and entry.fits(finding, entry.claim):
             told = amended(finding, entry.claim, [entry], runtimes=runtimes, driver=str(station.key.driver))

@@ -14,7 +14,7 @@ __all__ = [
     "CgroupVersion",
     "KubeletSettings",
     "NodeFacts",
-    "NumaZone",
+    "NumaNode",
     "ReservationPolicy",
     "RuntimeFlavour",
     "SettingsNote",
@@ -65,7 +65,7 @@ class RuntimeFlavour(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NumaZone:
+class NumaNode:
     """One NUMA node: memory in bytes (0 for a node of CPUs only), CPUs, distance to every NUMA node by id order."""
 
     id: int
@@ -95,7 +95,7 @@ class NodeFacts:
     swap: int = 0
     cpus: int = 1
     page_size: int = 4096
-    zones: tuple[NumaZone, ...] = ()
+    numa_nodes: tuple[NumaNode, ...] = ()
     hugepage_sizes: tuple[int, ...] = (2 << 20, 1 << 30)
     cgroup_version: CgroupVersion = CgroupVersion.V2
     swap_controller: bool = True

@@ -154,7 +154,7 @@ class Submission:
     counted: whether the quotas' `status.used` includes the pod's usage, as for a workload read from a cluster.
     """
 
-    beside: ClusterObjects = NO_OBJECTS
+    cluster: ClusterObjects = NO_OBJECTS
     preemption_policy: str = ""
     has_deadline: bool = False
     counted: bool = False

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memqos.model.node import NumaZone
+from memqos.model.node import NumaNode
 
 __all__ = [
     "LOCAL_DISTANCE",
@@ -22,7 +22,7 @@ __all__ = [
     "Processors",
     "SwapDevice",
     "Topology",
-    "Zone",
+    "TopologyNode",
     "fallback",
 ]
 
@@ -42,7 +42,7 @@ class HugePages:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Zone:
+class TopologyNode:
     """One NUMA node: its id, its memory in bytes and the CPUs that are local to it.
 
     Memory 0 means only CPUs, no CPUs only memory; a NUMA node has at least one of them.
@@ -88,7 +88,7 @@ class Processors:
 class Topology:
     """A machine's hardware.
 
-    cpus: number of CPUs (>= 1); every CPU belongs to exactly one NUMA node. zones: the NUMA nodes by id, from 0.
+    cpus: number of CPUs (>= 1); every CPU belongs to exactly one NUMA node. numa_nodes: the NUMA nodes by id, from 0.
     distances: one row per NUMA node, as in ACPI's SLIT (10 is local, 255 unreachable); empty leaves the firmware's
     default. swap: empty for none.
     zswap: whether pages are compressed in memory before they go to a swap device; None leaves it to the kernel.
@@ -97,7 +97,7 @@ class Topology:
 
     name: str
     cpus: int
-    zones: tuple[Zone, ...]
+    numa_nodes: tuple[TopologyNode, ...]
     distances: tuple[tuple[int, ...], ...] = ()
     swap: tuple[SwapDevice, ...] = ()
     zswap: bool | None = None
@@ -106,7 +106,7 @@ class Topology:
     @property
     def memory_bytes(self) -> int:
         """Memory of all NUMA nodes, in bytes."""
-        return sum(zone.memory_bytes for zone in self.zones)
+        return sum(numa.memory_bytes for numa in self.numa_nodes)
 
     @property
     def layout(self) -> Processors:
@@ -123,20 +123,22 @@ class Fallback:
     far: int
 
 
-def fallback(zones: Sequence[NumaZone]) -> Fallback | None:
+def fallback(numa_nodes: Sequence[NumaNode]) -> Fallback | None:
     """Three NUMA nodes with an observable order, with the last possible home; None if there are none.
 
     The nearest one is nearer than every other NUMA node with memory. The farther one has the lowest id, so a kernel
     that orders by id would use it first.
     """
-    for home in reversed([zone for zone in zones if zone.cpus and zone.memory]):
-        others = sorted((_distance(home, zones, one), one.id) for one in zones if one.memory and one.id != home.id)
+    for home in reversed([numa for numa in numa_nodes if numa.cpus and numa.memory]):
+        others = sorted(
+            (_distance(home, numa_nodes, one), one.id) for one in numa_nodes if one.memory and one.id != home.id
+        )
         if len(others) > 1 and others[0][0] < others[1][0]:
             return Fallback(home=home.id, near=others[0][1], far=min(number for _, number in others[1:]))
     return None
 
 
-def _distance(home: NumaZone, zones: Sequence[NumaZone], other: NumaZone) -> int:
+def _distance(home: NumaNode, numa_nodes: Sequence[NumaNode], other: NumaNode) -> int:
     """The distances as in ACPI's SLIT, by id; the kernel's default of 20 without given distances."""
-    order = sorted(zone.id for zone in zones)
+    order = sorted(numa.id for numa in numa_nodes)
     return home.distances[order.index(other.id)] if len(home.distances) == len(order) else 20

@@ -265,9 +265,9 @@ class FakeRig:
                 self._switch.fault = PlanFault()
             return
         pod, kubelet = self._catalogue.pod("best-effort"), self._catalogue.kubelet("v1.36-none")
-        with node.asking_each([pod], kubelet) as [asking]:
+        with node.requests_of_each([pod], kubelet) as [pod_requests]:
             plant()
-            yield RequestsUnderMutant(asking, self._catalogue, unmarked)
+            yield RequestsUnderMutant(pod_requests, self._catalogue, unmarked)
 
     def _node(self, mutant: Mutant | None, *, at_once: bool = True) -> tuple[NodeUnderTest, Callable[[], None]]:
         """A new node and the switch for its fault; at_once: set the fault right away."""

@@ -35,8 +35,8 @@ from memqos.mutants.table import Mutant, PlanFault
 from memqos.mutants.trial import Deviation, deviations_of
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.requests.container_requests import Requests
-from memqos.node.requests.cri_calls import Conversation
-from memqos.node.requests.lifecycle import Life
+from memqos.node.requests.cri_calls import CriVerbs
+from memqos.node.requests.lifecycle import LifecycleVerbs
 from memqos.node.requests.verbs import perform, verbs_of
 
 __all__ = [
@@ -109,7 +109,7 @@ def behaviour_findings(claim: str, node: Any, kubelets: Mapping[str, Any], catal
         "qos_kubelet": kubelet,
         "qos_catalog": catalogue,
         "qos_scene": _scene(claim),
-        "qos_zone": 1,
+        "qos_numa_node": 1,
         "qos_evidence": settled,
     }
     with contextlib.suppress(NonconformanceError, pytest.skip.Exception), contextlib.ExitStack() as stack:
@@ -150,23 +150,23 @@ def _made(fixture: Function, given: dict[str, Any], stack: contextlib.ExitStack)
 
 
 def findings_of(
-    asking: Requests, case: Case, requests: Mapping[str, AnyRequestCase], over_limit: Pod
+    pod_requests: Requests, case: Case, requests: Mapping[str, AnyRequestCase], over_limit: Pod
 ) -> Sequence[Finding]:
     """The findings of a case; for a container outside its cgroup, the finding that ended the case.
 
     over_limit: the pod whose program exceeds its limit, for the claim about OOM events.
     """
     try:
-        return OF_TESTS.get(case.claim.id, _of_data)(asking, case, requests, over_limit)
+        return OF_TESTS.get(case.claim.id, _of_data)(pod_requests, case, requests, over_limit)
     except NonconformanceError as error:
         finding = error.data["finding"]
         assert isinstance(finding, Finding)  # noqa: S101 - as `Requests._remove` raises it
         return [finding]
 
 
-def _of_data(asking: Requests, case: Case, requests: Mapping[str, AnyRequestCase], _: Pod) -> Sequence[Finding]:
+def _of_data(pod_requests: Requests, case: Case, requests: Mapping[str, AnyRequestCase], _: Pod) -> Sequence[Finding]:
     if case.kind is CaseKind.REQUEST:
-        return asking.judge(requests[case.asks.request])
+        return pod_requests.judge(requests[case.asks.request])
 
     def cri_request(name: str) -> RequestCase:
         found = requests.get(name)
@@ -174,18 +174,20 @@ def _of_data(asking: Requests, case: Case, requests: Mapping[str, AnyRequestCase
             raise UnknownNameError.of("request in CRI's words", name, sorted(requests), where=case.claim.id)
         return found
 
-    kind: type[Life | Conversation] = Life if case.asks.verb in verbs_of(Life) else Conversation
-    return perform(kind(asking), case.asks, cri_request)
+    kind: type[LifecycleVerbs | CriVerbs] = LifecycleVerbs if case.asks.verb in verbs_of(LifecycleVerbs) else CriVerbs
+    return perform(kind(pod_requests), case.asks, cri_request)
 
 
-def _stats(asking: Requests, _: Case, requests: Mapping[str, AnyRequestCase], __: Pod) -> Sequence[Finding]:
-    return asking.judge_stats(requests["bundle-reservation-and-limit"])
+def _stats(pod_requests: Requests, _: Case, requests: Mapping[str, AnyRequestCase], __: Pod) -> Sequence[Finding]:
+    return pod_requests.judge_stats(requests["bundle-reservation-and-limit"])
 
 
-def _oom_event(asking: Requests, _: Case, requests: Mapping[str, AnyRequestCase], over_limit: Pod) -> Sequence[Finding]:
+def _oom_event(
+    pod_requests: Requests, _: Case, requests: Mapping[str, AnyRequestCase], over_limit: Pod
+) -> Sequence[Finding]:
     request = requests["bundle-no-swap"]
     assert isinstance(request, OciRequestCase)  # noqa: S101 - fixtures/oci.toml has it
-    return asking.judge_oom_event(request, over_limit.containers[0])
+    return pod_requests.judge_oom_event(request, over_limit.containers[0])
 
 
 OF_TESTS: Mapping[str, Callable[[Requests, Case, Mapping[str, AnyRequestCase], Pod], Sequence[Finding]]] = {
@@ -257,16 +259,16 @@ Known = Callable[[Finding, str], Finding]
 
 
 class RequestsUnderMutant:
-    """A system with a mutant of the CRI server or below; cases run in the pod of `asking`."""
+    """A system with a mutant of the CRI server or below; cases run in the pod of `pod_requests`."""
 
-    def __init__(self, asking: Requests, catalogue: Catalogue, known: Known) -> None:
-        self._asking, self._catalogue, self._known = asking, catalogue, known
+    def __init__(self, pod_requests: Requests, catalogue: Catalogue, known: Known) -> None:
+        self._requests, self._catalogue, self._known = pod_requests, catalogue, known
 
     def find(self, case: Case) -> Sequence[Deviation]:
         """The deviations of a case that are not known."""
-        found = findings_of(self._asking, case, self._catalogue.requests, self._catalogue.pod("over-limit"))
+        found = findings_of(self._requests, case, self._catalogue.requests, self._catalogue.pod("over-limit"))
         told = [self._known(one, case.claim.id) for one in found]
-        return deviations_of(case, told, self._asking.pod.planned.cgroup.path)
+        return deviations_of(case, told, self._requests.pod.planned.cgroup.path)
 
 
 class PlanUnderMutant:

@@ -203,8 +203,8 @@ class MachineRig:
     def _is_missing(self, file: str) -> bool:
         """Whether the kernel lacks this file although it has others of the same controller."""
         controller = file.partition(".")[0]
-        beside = [name for name in self.files if name.startswith(f"{controller}.")]
-        return bool(beside) and file not in beside
+        siblings = [name for name in self.files if name.startswith(f"{controller}.")]
+        return bool(siblings) and file not in siblings
 
     @cached_property
     def files(self) -> Sequence[str]:
@@ -237,24 +237,24 @@ class MachineRig:
             with self._apart(mutant) as tried:
                 yield tried
             return
-        asking = self._taken(lane)
+        requests = self._taken(lane)
         try:
-            with self._wrong(mutant, asking):
-                yield RequestsUnderMutant(asking, self._catalogue, self._known())
+            with self._wrong(mutant, requests):
+                yield RequestsUnderMutant(requests, self._catalogue, self._known())
         except MachineryError:
             self._failed = True
             raise
         finally:
             self._given_back()
 
-    def _wrong(self, mutant: Mutant | None, asking: Requests) -> contextlib.AbstractContextManager[None]:
+    def _wrong(self, mutant: Mutant | None, requests: Requests) -> contextlib.AbstractContextManager[None]:
         """Apply the mutant's fault to a pod's containers until the context ends."""
         if mutant is None:
             return contextlib.nullcontext()
         if mutant.oci is not None:
-            return self._wrong_runtime(mutant, mutant.oci, asking.pod.planned.cgroup.path)
+            return self._wrong_runtime(mutant, mutant.oci, requests.pod.planned.cgroup.path)
         if mutant.machine is not None:
-            return self._wrong_machine(mutant.machine, asking.pod.planned.cgroup.path)
+            return self._wrong_machine(mutant.machine, requests.pod.planned.cgroup.path)
         return self._wrong_server(mutant)
 
     @contextlib.contextmanager
@@ -341,9 +341,9 @@ class MachineRig:
         assert mutant.oci is not None  # noqa: S101 - nothing else needs a pod of its own
         with (
             self._wrong_runtime(mutant, mutant.oci, None),
-            self._node.asking_each([self._catalogue.pod("best-effort")], self._kubelet) as [asking],
+            self._node.requests_of_each([self._catalogue.pod("best-effort")], self._kubelet) as [requests],
         ):
-            yield RequestsUnderMutant(asking, self._catalogue, self._known())
+            yield RequestsUnderMutant(requests, self._catalogue, self._known())
 
     @contextlib.contextmanager
     def _planned(self, fault: PlanFault) -> Iterator[SystemUnderMutant]:
@@ -384,7 +384,7 @@ class MachineRig:
         pod = self._catalogue.pod("best-effort")
         pods = [another(pod, f"mutants-{number}") for number in range(self.lanes)]
         stack = contextlib.ExitStack()
-        self.askers = [*stack.enter_context(self._node.asking_each(pods, self._kubelet))]
+        self.askers = [*stack.enter_context(self._node.requests_of_each(pods, self._kubelet))]
         self._pods = stack
 
     def close(self) -> None:

@@ -349,7 +349,7 @@ def level_of(finding: Finding, pod: CgroupPath | None, case: Case) -> Level:
     if subject.part == "scope" or reported:
         return Level.CONTAINER if reported else Level.SCOPE
     if finding.cgroup and pod is not None and subject.level is PlanLevel.NODE:
-        return _level_beside(CgroupPath.parse(finding.cgroup), pod)
+        return _level_of_another(CgroupPath.parse(finding.cgroup), pod)
     if finding.knob in _LEFT or (subject.level is PlanLevel.NODE and not finding.cgroup):
         return Level.MACHINE
     return Level.SIBLING if subject.container == BESIDE else _LEVELS.get(subject.level, Level.MACHINE)
@@ -359,7 +359,7 @@ _LEFT = frozenset({"cgroups", "mounts", "units", "processes"})
 """The knobs with which claims name leftovers of pods."""
 
 
-def _level_beside(path: CgroupPath, pod: CgroupPath) -> Level:
+def _level_of_another(path: CgroupPath, pod: CgroupPath) -> Level:
     """The level of a cgroup other than the container's own."""
     if path == pod:
         return Level.POD

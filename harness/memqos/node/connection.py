@@ -11,7 +11,7 @@ from memqos.enactor.registry import MEMQOS, KubeletAccess, Maker, Site, make_ena
 from memqos.engine.translate.versions import Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.node.node_under_test import NodeUnderTest
-from memqos.node.occupancy import Tidying, Vital
+from memqos.node.occupancy import Cleanup, HealthChecks
 from memqos.node.pods.recorder import Recorder
 from memqos.place.base import Place
 from memqos.probe.facts import TargetFacts
@@ -65,8 +65,8 @@ def node_on(
         recorder=recorder,
         driver=driver,
         runtimes=runtimes,
-        tidying=Tidying(disposable=place.is_disposable, leaves=leaves, lingers=lingers),
-        vital=Vital(check=place.check_alive, examine=place.examine),
+        cleanup=Cleanup(disposable=place.is_disposable, leaves=leaves, lingers=lingers),
+        health=HealthChecks(check=place.check_alive, examine=place.examine),
         parallel=parallel,
     )
 

@@ -27,23 +27,23 @@ from memqos.model.pod import Pod
 from memqos.model.reading import Reading
 from memqos.model.topology import Fallback, fallback
 from memqos.node.behaviour.conditions import WATCHED_FILES
-from memqos.node.behaviour.machine_feed import Hearing
+from memqos.node.behaviour.machine_feed import MachineFeed
 from memqos.node.behaviour.preconditions import premises_of
 from memqos.node.behaviour.watch import Watch
 from memqos.node.behaviour.watched_container import WatchedContainer
 from memqos.node.eviction import EvictionVerbs
 from memqos.node.kubelet import KubeletVerbs
-from memqos.node.machine.daemon import Daemon, daemon_beside
+from memqos.node.machine.daemon import Daemon, running_daemon
 from memqos.node.machine.mounts import HugeVolume, huge_volume, memory_volume, mounted
 from memqos.node.machine.needs import lacking
-from memqos.node.machine.shortage import narrow_zone, reclaiming, scarce, tight
+from memqos.node.machine.shortage import narrow_numa_node, reclaiming, scarce, tight
 from memqos.node.machine.swap import SWAPS, Zswap, order_finding, zswap_on
-from memqos.node.occupancy import Occupancy, Tidying, Vital
+from memqos.node.occupancy import Cleanup, HealthChecks, Occupancy
 from memqos.node.pods.foreign_writes import (
-    Zones,
+    NumaNodes,
     another,
-    beside_each_other,
     bound_to,
+    combined_plan,
     drift_finding,
     halved_classes,
     write_over,
@@ -52,7 +52,7 @@ from memqos.node.pods.population import Population, read_population
 from memqos.node.pods.recorder import Recorder, weight_of
 from memqos.node.pods.resize import Resized, Resizing, with_resources_of
 from memqos.node.pods.setting_files import SettingFiles
-from memqos.node.pods.trace import Tracing
+from memqos.node.pods.trace import HopTracer
 from memqos.node.requests.container_requests import Requests
 from memqos.probe.facts import TargetFacts
 from memqos.probe.sampler import Sampler
@@ -63,7 +63,7 @@ __all__ = ["NodeUnderTest"]
 
 READ_SECONDS = 60.0
 
-Asking = TypeVar("Asking")
+Verbs = TypeVar("Verbs")
 
 
 _OF_SCOPES = frozenset({"bare scope", "no bare scope"})
@@ -73,7 +73,7 @@ class NodeUnderTest:
     """A node: its resources, and the verbs of tests.
 
     No population leaves anything for the next one. `enactor`: enacts plans on it. `runtimes`: run its containers.
-    `tidying`: what happens at the end. `vital`: raises the machine's own failure. `parallel`: pods created at the same
+    `cleanup`: what happens at the end. `health`: raises the machine's own failure. `parallel`: pods created at the same
     time (>= 1).
     """
 
@@ -88,8 +88,8 @@ class NodeUnderTest:
         recorder: Recorder,
         driver: CgroupDriver = CgroupDriver.SYSTEMD,
         runtimes: Runtimes = TRIXIE,
-        tidying: Tidying | None = None,
-        vital: Vital | None = None,
+        cleanup: Cleanup | None = None,
+        health: HealthChecks | None = None,
         parallel: int = 1,
     ) -> None:
         self.target = target
@@ -100,13 +100,13 @@ class NodeUnderTest:
         self.tree = CgroupTree(target, facts.hierarchy)
         # A run starts every pod with the runtime under test, whatever its RuntimeClass.
         self._runtimes = dataclasses.replace(runtimes, every_class=True)
-        self._tidying = tidying or Tidying()
-        self._vital = vital or Vital()
+        self._cleanup = cleanup or Cleanup()
+        self._health = health or HealthChecks()
         self._parallel = parallel
         self._sampler = sampler
         self._recorder = recorder
         self._enactor = enactor
-        self._occupancy = Occupancy(enactor, tidying=self._tidying, vital=self._vital)
+        self._occupancy = Occupancy(enactor, cleanup=self._cleanup, health=self._health)
         self._weighed = False
         self._settings = SettingFiles(self.tree)
 
@@ -122,7 +122,7 @@ class NodeUnderTest:
         if oci.below and need in _OF_SCOPES:
             return f"{oci} is not modelled, so it is unknown whether it protects the scope above a container"
         return lacking(
-            need, facts=self._facts, runtime=self.runtime, is_own=self._tidying.disposable, bare_scope=bool(bare)
+            need, facts=self._facts, runtime=self.runtime, is_own=self._cleanup.disposable, bare_scope=bool(bare)
         )
 
     def plan(
@@ -146,7 +146,7 @@ class NodeUnderTest:
         case = self.kubelet(kubelet)
         table = table_after([*ended, *pods], case, ended=[pod.uid for pod in ended]) if ended else None
         plans = {uid: expect(pods, self.kubelet(other)) for uid, other in (others or {}).items()}
-        return beside_each_other(expect(pods, case, table=table, fit=fit), plans)
+        return combined_plan(expect(pods, case, table=table, fit=fit), plans)
 
     def kubelet(self, case: KubeletCase) -> Kubelet:
         """The kubelet of a case on this node, as the engine's rules see it."""
@@ -159,9 +159,9 @@ class NodeUnderTest:
             runtimes=self._runtimes,
         )
 
-    def narrowed(self, zone: int) -> contextlib.AbstractContextManager[None]:
+    def narrowed(self, numa_node: int) -> contextlib.AbstractContextManager[None]:
         """While the context lasts, a NUMA node has 48 MiB free; see `node.machine.shortage`."""
-        return narrow_zone(self.target, zone)
+        return narrow_numa_node(self.target, numa_node)
 
     def memory_volume(self, *, noswap: bool) -> contextlib.AbstractContextManager[Mount]:
         """A memory-backed volume for watched pods; see `node.machine.mounts`."""
@@ -182,7 +182,7 @@ class NodeUnderTest:
 
     def fallback(self) -> Fallback:
         """Three NUMA nodes whose distances determine the kernel's fallback order; UsageError without them."""
-        if (order := fallback(self.facts.zones)) is None:
+        if (order := fallback(self.facts.numa_nodes)) is None:
             raise UsageError(
                 "each NUMA node of the machine is equally far from all others.",
                 next_step="Add 'distances' to the claim's needs.",
@@ -202,12 +202,12 @@ class NodeUnderTest:
 
         EnvironmentNotAbleError for a kernel without huge pages; see `node.machine.shortage`.
         """
-        with self._vital.guarded(), scarce(self.target, self.tree.hierarchy):
+        with self._health.guarded(), scarce(self.target, self.tree.hierarchy):
             yield
 
     def daemon(self, cgroup: str, *, shared: bool = False) -> contextlib.AbstractContextManager[Daemon]:
         """A daemon in this cgroup of the node ("/memqossys.slice"), outside its pods; see `node.machine.daemon`."""
-        return daemon_beside(
+        return running_daemon(
             self.tree, CgroupPath.parse(cgroup), shared=shared, cpus=self.facts.cpus, page_size=self.facts.page_size
         )
 
@@ -215,7 +215,7 @@ class NodeUnderTest:
     def mounted(self, *, recursive: bool) -> Iterator[None]:
         """Until the context ends, cgroups are mounted with memory_recursiveprot, or without it."""
         known = self.tree
-        with self._vital.guarded(), mounted(self.target, known.hierarchy, recursive=recursive) as hierarchy:
+        with self._health.guarded(), mounted(self.target, known.hierarchy, recursive=recursive) as hierarchy:
             self.tree = CgroupTree(self.target, hierarchy)
             try:
                 yield
@@ -225,7 +225,7 @@ class NodeUnderTest:
     @contextlib.contextmanager
     def reclaiming(self, *, generations: bool) -> Iterator[None]:
         """Until the context ends, the kernel reclaims by the multi-generational LRU if it has it, or by the classic."""
-        with self._vital.guarded(), reclaiming(self.target, generations=generations):
+        with self._health.guarded(), reclaiming(self.target, generations=generations):
             yield
 
     @contextlib.contextmanager
@@ -239,20 +239,20 @@ class NodeUnderTest:
         pods: Sequence[Pod],
         kubelet: KubeletCase,
         *,
-        zone: Zones | None = None,
+        numa_node: NumaNodes | None = None,
         memory_volumes: Sequence[MemoryVolume] = (),
     ) -> contextlib.AbstractContextManager[Population]:
         """These pods on the node, started and read; all are removed when the context ends.
 
-        zone: a NUMA node that every container is bound to through CRI's cpuset_mems; None binds none. With several,
-        every container may use all of them and runs on the CPUs of the first. memory_volumes: of each pod; only a
-        kubelet creates them. Raises MachineryError if the node's own cgroups cannot be created; the failure of a single
-        pod is kept with the pod.
+        numa_node: a NUMA node that every container is bound to through CRI's cpuset_mems; None binds none. With
+        several, every container may use all of them and runs on the CPUs of the first. memory_volumes: of each pod;
+        only a kubelet creates them. Raises MachineryError if the node's own cgroups cannot be created; the failure of a
+        single pod is kept with the pod.
         """
         if memory_volumes:
             require(self._enactor, Ability.ANSWER)
         steering = Steering(memory_volumes=tuple(memory_volumes))
-        return self._admitted(self._bound(self.plan(pods, kubelet), zone), pods, kubelet, steering=steering)
+        return self._admitted(self._bound(self.plan(pods, kubelet), numa_node), pods, kubelet, steering=steering)
 
     @contextlib.contextmanager
     def _admitted(
@@ -271,11 +271,11 @@ class NodeUnderTest:
             standing.bring(order)
             yield self._population(plan, standing.admit(order, appears=appears), kubelet)
 
-    def _bound(self, plan: Plan, zone: Zones | None) -> Plan:
-        if zone is None:
+    def _bound(self, plan: Plan, numa_node: NumaNodes | None) -> Plan:
+        if numa_node is None:
             return plan
         require(self._enactor, Ability.ALTER)
-        return bound_to(plan, zone, self.facts)
+        return bound_to(plan, numa_node, self.facts)
 
     @contextlib.contextmanager
     def requests(self, pod: Pod, kubelet: KubeletCase) -> Iterator[Requests]:
@@ -283,17 +283,17 @@ class NodeUnderTest:
 
         Raises MachineryError if the pod does not come up.
         """
-        with self.asking_each([pod], kubelet) as [requests]:
+        with self.requests_of_each([pod], kubelet) as [requests]:
             yield requests
 
     @contextlib.contextmanager
-    def asking(self, pod: Pod, kubelet: KubeletCase, kind: Callable[[Requests], Asking]) -> Iterator[Asking]:
-        """`requests`, with the verbs of this kind: `Life` or `Conversation`."""
+    def requests_as(self, pod: Pod, kubelet: KubeletCase, kind: Callable[[Requests], Verbs]) -> Iterator[Verbs]:
+        """`requests`, with the verbs of this kind: `LifecycleVerbs` or `CriVerbs`."""
         with self.requests(pod, kubelet) as requests:
             yield kind(requests)
 
     @contextlib.contextmanager
-    def asking_each(self, pods: Sequence[Pod], kubelet: KubeletCase) -> Iterator[Sequence[Requests]]:
+    def requests_of_each(self, pods: Sequence[Pod], kubelet: KubeletCase) -> Iterator[Sequence[Requests]]:
         """One for each of these pods, which are on the node together; several threads may use one each."""
         with self.admitted(pods, kubelet) as population:
             parts = [population.alone(pod) for pod in pods]
@@ -327,7 +327,7 @@ class NodeUnderTest:
         own, earlier = self.kubelet(kubelet), population.kubelets
         plan = taken_over(population.plan, self.plan(pods, kubelet), pods, own, earlier=earlier)
         self._recorder.plan(plan)
-        with self._vital.guarded():
+        with self._health.guarded():
             standing.bring(Order(kubelet=own, plan=plan, pods=pods, succeeds=True))
             found = self._population(plan, standing.pods, kubelet)
         return dataclasses.replace(found, kubelets=(*earlier, own))
@@ -378,7 +378,7 @@ class NodeUnderTest:
         plan = resize_pods(running, [desired], self.kubelet(kubelet), standing=population.plan)
         self._recorder.plan(plan.after)
         resizing = Resizing(runtime=self.runtime, standing=standing, read=self._read_and_record)
-        with self._vital.guarded():
+        with self._health.guarded():
             return resizing.carry_out(plan, plan.resizes[0], desired, population)
 
     def resize_refused(self, population: Population, pod: Pod, kubelet: KubeletCase, *, to: Pod) -> Sequence[Finding]:
@@ -393,7 +393,7 @@ class NodeUnderTest:
         running = [one.pod for one in population.pods.values()]
         plan = resize_pods(running, [desired], self.kubelet(kubelet), standing=population.plan)
         resizing = Resizing(runtime=self.runtime, standing=standing, read=self._read_and_record)
-        with self._vital.guarded():
+        with self._health.guarded():
             return resizing.refuse(plan, plan.resizes[0], desired, population)
 
     def resize_made_room_for(
@@ -410,7 +410,7 @@ class NodeUnderTest:
         plan = resize_pods(running, desired, self.kubelet(kubelet), standing=population.plan)
         grows, shrinks = (next(one for one in plan.resizes if one.uid == pod.uid) for pod in pods)
         resizing = Resizing(runtime=self.runtime, standing=standing, read=self._read_and_record)
-        with self._vital.guarded():
+        with self._health.guarded():
             return resizing.make_room(plan, grows, shrinks, desired[1], population)
 
     def drift_of_pod(self, population: Population, pod: Pod) -> Sequence[Finding]:
@@ -420,7 +420,7 @@ class NodeUnderTest:
         """
         standing = self._occupancy.with_pod(pod)
         require(self._enactor, Ability.RECONCILE)
-        with self._vital.guarded():
+        with self._health.guarded():
             knob = write_over(self.tree, population.plan.pod(pod.uid).cgroup, page_size=self.facts.page_size)
             drifted = dataclasses.replace(population, reading=self._read_and_record(population)).judge_pod(pod)
             standing.reconcile(population.plan)
@@ -429,7 +429,7 @@ class NodeUnderTest:
 
     def _population(self, plan: Plan, pods: Mapping[str, AdmittedPod], kubelet: KubeletCase) -> Population:
         own = self.kubelet(kubelet)
-        tracing = Tracing(runtime=self.runtime, target=self.target, kubelet=own)
+        tracing = HopTracer(runtime=self.runtime, target=self.target, kubelet=own)
         unread, setter = Reading(source=self.target.address, at=0.0), self._enactor.setter
         # A kubelet also writes values that no plan has, such as podPidsLimit.
         settings = self._settings if setter is Setter.MEMQOS else None
@@ -454,12 +454,14 @@ class NodeUnderTest:
         kubelet: KubeletCase,
         *,
         rests_on: Sequence[Knob],
-        zone: Zones | None = None,
+        numa_node: NumaNodes | None = None,
         steered: bool = False,
         volumes: Sequence[Mount] = (),
     ) -> Iterator[WatchedContainer]:
         """One pod whose first app container is watched; see `watched_pods`."""
-        with self.watched_pods([pod], kubelet, rests_on=rests_on, zone=zone, steered=steered, volumes=volumes) as watch:
+        with self.watched_pods(
+            [pod], kubelet, rests_on=rests_on, numa_node=numa_node, steered=steered, volumes=volumes
+        ) as watch:
             yield watch.container(pod.name)
 
     @contextlib.contextmanager
@@ -483,7 +485,7 @@ class NodeUnderTest:
         kubelet: KubeletCase,
         *,
         rests_on: Sequence[Knob],
-        zone: Zones | None = None,
+        numa_node: NumaNodes | None = None,
         ended: Sequence[Pod] = (),
         halved: bool = False,
         others: Mapping[str, KubeletCase] | None = None,
@@ -493,12 +495,12 @@ class NodeUnderTest:
         """These pods, with every app container watched from its start on.
 
         rests_on: the knobs that must have their planned values for the behaviour to prove anything; UsageError for
-        none, and for an unplanned one. zone: as in `admitted`. ended, others: as in `plan`. halved: whether the QoS
-        classes have half of their pods' summed memory.min, see `node.pods.foreign_writes`. steered: their workloads
+        none, and for an unplanned one. numa_node: as in `admitted`. ended, others: as in `plan`. halved: whether the
+        QoS classes have half of their pods' summed memory.min, see `node.pods.foreign_writes`. steered: their workloads
         take commands while they run. volumes: their containers' mounts.
         Raises MachineryError if one of them does not come up.
         """
-        plan = self._bound(self.plan(pods, kubelet, ended=ended, others=others), zone)
+        plan = self._bound(self.plan(pods, kubelet, ended=ended, others=others), numa_node)
         if halved:
             require(self._enactor, Ability.ALTER)
             plan = halved_classes(plan, page_size=self.facts.page_size)
@@ -516,7 +518,7 @@ class NodeUnderTest:
             population = stack.enter_context(self._admitted(plan, pods, kubelet, steering=steering, appears=appears))
             # Errors during their removal do not affect the findings.
             stack.callback(sampling.finish)
-            hearing = Hearing(
+            feed = MachineFeed(
                 sampling=sampling,
                 hierarchy=self.tree.hierarchy,
                 files=files,
@@ -524,11 +526,11 @@ class NodeUnderTest:
                 recorder=self._recorder,
                 target=self.target,
             )
-            watch = Watch(hearing, self.tree.hierarchy, self.target, self.kubelet(kubelet))
+            watch = Watch(feed, self.tree.hierarchy, self.target, self.kubelet(kubelet))
             watch.begin(population, premises, steering.controls)
             yield watch
 
     def leftovers(self) -> Sequence[str]:
         """The cgroups that were made for plans and not removed: none on a node that is as it was."""
-        self._tidying.clear_away()
+        self._cleanup.clear_away()
         return tuple(map(str, self._enactor.leftovers()))

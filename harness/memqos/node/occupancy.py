@@ -13,11 +13,11 @@ from memqos.enactor.base import Enactment, Enactor
 from memqos.errors import MachineryError, UsageError
 from memqos.model.pod import Pod
 
-__all__ = ["Occupancy", "Tidying", "Vital"]
+__all__ = ["Cleanup", "HealthChecks", "Occupancy"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Vital:
+class HealthChecks:
     """Both raise the machine's own failure, if it has one.
 
     check: cheap, called before anything begins. examine: takes an error that may come from the failure; without one it
@@ -42,7 +42,7 @@ class Vital:
 
 
 @dataclass(slots=True, kw_only=True)
-class Tidying:
+class Cleanup:
     """How a machine is left.
 
     disposable: it is thrown away at the end, so an interrupt need not wait for pods to be removed. leaves: the user
@@ -57,7 +57,7 @@ class Tidying:
 
     @contextlib.contextmanager
     def ending(self, well: Callable[[], None], badly: Callable[[], None]) -> Iterator[None]:
-        """End a context by one of these, depending on an error; after an interrupt, depending on `Tidying`.
+        """End a context by one of these, depending on an error; after an interrupt, depending on `Cleanup`.
 
         Anything that ends a test counts as an error here, also if it is not an Exception, such as pytest's skip.
         """
@@ -92,22 +92,22 @@ class Tidying:
 
 
 class Occupancy:
-    """The pods on a node now, admitted by an enactor. Raises the machine's own failure as `vital` finds it."""
+    """The pods on a node now, admitted by an enactor. Raises the machine's own failure as `health` finds it."""
 
-    def __init__(self, enactor: Enactor, *, tidying: Tidying, vital: Vital) -> None:
+    def __init__(self, enactor: Enactor, *, cleanup: Cleanup, health: HealthChecks) -> None:
         self._enactor = enactor
-        self._tidying = tidying
-        self._vital = vital
+        self._cleanup = cleanup
+        self._health = health
         self._kept: Enactment | None = None
         self._standing: Enactment | None = None
 
     @contextlib.contextmanager
     def keeping(self) -> Iterator[None]:
         """Until the context ends, populations leave cgroups and pods in place, and the next one reuses what fits."""
-        self._tidying.clear_away()
+        self._cleanup.clear_away()
         self._kept = standing = self._enactor.begin("memqos")
         try:
-            with self._vital.guarded(), self._clearing(standing):
+            with self._health.guarded(), self._clearing(standing):
                 yield
         finally:
             self._kept = None
@@ -115,11 +115,11 @@ class Occupancy:
     @contextlib.contextmanager
     def begun(self, name: str) -> Iterator[Enactment]:
         """Room for a population of this name; it is removed when the context ends, unless pods are kept."""
-        self._tidying.clear_away()
+        self._cleanup.clear_away()
         kept = self._kept
         self._standing = standing = kept or self._enactor.begin(name)
-        ending = self._tidying.ending(lambda: None, standing.clear) if kept else self._clearing(standing)
-        with self._vital.guarded(), ending:
+        ending = self._cleanup.ending(lambda: None, standing.clear) if kept else self._clearing(standing)
+        with self._health.guarded(), ending:
             yield standing
 
     def standing(self) -> Enactment:
@@ -136,4 +136,4 @@ class Occupancy:
 
     def _clearing(self, standing: Enactment) -> contextlib.AbstractContextManager[None]:
         """End with none of it left on the node."""
-        return self._tidying.ending(standing.clear, standing.clear)
+        return self._cleanup.ending(standing.clear, standing.clear)

@@ -79,7 +79,7 @@ def booted_image(
 ) -> contextlib.AbstractContextManager[Machine]:
     """The machine itself, with memqos's programs in it.
 
-    cri_socket, engine, direct: as in `memqos.place.existing_machine.opened_there`; the others as in `boot_image`.
+    cri_socket, engine, direct: as in `memqos.place.existing_machine.opened_existing`; the others as in `boot_image`.
 
     Raises what `boot_image` raises, and EnvironmentNotAbleError if the machine has no container runtime, runs a
     kubelet, or has no memory controller.

@@ -33,7 +33,7 @@ from memqos.target.base import Target, checked
 from memqos.target.opening import opened_target
 from memqos.target.ssh import SshTarget
 
-__all__ = ["PlaceThere", "opened_there", "reached", "require_free", "require_rights"]
+__all__ = ["ExistingMachine", "opened_existing", "reached", "require_free", "require_rights"]
 
 KUBELETS = ("kubelet", "kubelite", "k3s", "k0s", "rke2")
 """Prefixes of the names of programs that are or contain a kubelet."""
@@ -91,8 +91,8 @@ USE_SECONDS = 300.0
 PING_SECONDS = 20.0
 
 
-class PlaceThere:
-    """An existing machine as a place; see the port. Made by `opened_there`."""
+class ExistingMachine:
+    """An existing machine as a place; see the port. Made by `opened_existing`."""
 
     def __init__(
         self,
@@ -233,9 +233,9 @@ def _lost(target: Target, doing: str) -> TargetError:
 
 
 @contextlib.contextmanager
-def opened_there(
+def opened_existing(
     url: str, *, cri_socket: str = "", engine: bool = False, direct: Sequence[str] = ()
-) -> Iterator[PlaceThere]:
+) -> Iterator[ExistingMachine]:
     """Connect to a machine and read its facts and runtimes, without changing it; the connection ends with the context.
 
     cri_socket: a socket to try before the usual ones, "" for none. engine: whether to look for the Docker Engine too.
@@ -250,7 +250,7 @@ def opened_there(
         runtimes = discovered(
             target, first=cri_socket, engine=engine, direct=direct, deadline=Deadline.after(LOOK_SECONDS)
         )
-        yield PlaceThere(target, health, facts=facts, runtimes=runtimes)
+        yield ExistingMachine(target, health, facts=facts, runtimes=runtimes)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.engine.translate.versions import TRIXIE, RuntimeName, Runtimes
 from memqos.errors import MachineryError
 from memqos.model.knob import Knob, Text
-from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts, NumaZone
+from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts, NumaNode
 from memqos.model.path import CgroupPath
 from memqos.model.reading import read_back
 from memqos.place.base import (
@@ -185,7 +185,7 @@ FAKE_FACTS = NodeFacts(
     memory=2 * _GIB,
     swap=_GIB // 2,
     cpus=2,
-    zones=tuple(NumaZone(id=number, memory=_GIB, cpus=(number,)) for number in (0, 1)),
+    numa_nodes=tuple(NumaNode(id=number, memory=_GIB, cpus=(number,)) for number in (0, 1)),
     hugepage_sizes=(),
     kernel="6.12",
 )
@@ -215,8 +215,10 @@ class FakePlace:
     ) -> None:
         legacy = facts.cgroup_version is CgroupVersion.V1
         hierarchy = FAKE_LEGACY if legacy else FAKE_HIERARCHY
-        zones = str(read_back(Knob.CPUSET_MEMS, Text(",".join(str(zone.id) for zone in facts.zones)), facts.page_size))
-        self.cgroups = FakeCgroups(page_size=facts.page_size, hierarchy=hierarchy, zones=zones)
+        numa_nodes = str(
+            read_back(Knob.CPUSET_MEMS, Text(",".join(str(numa.id) for numa in facts.numa_nodes)), facts.page_size)
+        )
+        self.cgroups = FakeCgroups(page_size=facts.page_size, hierarchy=hierarchy, numa_nodes=numa_nodes)
         self.versions = runtimes
         self._kind = kind or _KINDS.get(runtimes.cri.runtime, FakeRuntime)
         self._runtimes: dict[CgroupDriver, FakeRuntime] = {}

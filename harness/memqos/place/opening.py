@@ -33,7 +33,7 @@ from memqos.model.node import CgroupVersion
 from memqos.place.base import Place, offered
 from memqos.place.discovery import CRIO_SOCKET
 from memqos.place.disk_image import booted_image, opened_image
-from memqos.place.existing_machine import opened_there
+from memqos.place.existing_machine import opened_existing
 from memqos.place.vm import DOCKER, GVISOR, PODMAN, opened_vm
 from memqos.target.opening import check_url
 from memqos.vm.cache.store import default_cache
@@ -44,8 +44,8 @@ from memqos.vm.host.programs import find_qemu
 from memqos.vm.host.progress import Progress
 from memqos.vm.image.making import ensure_image
 from memqos.vm.kernel_tree import KernelTree
-from memqos.vm.options import AskedProgram, BootOptions, Brought, check_options, kernel_words
-from memqos.vm.trees import AskedTree, BroughtTree
+from memqos.vm.options import BootOptions, Brought, RuntimeBinary, check_options, kernel_words
+from memqos.vm.trees import BroughtTree, CopiedTree
 
 __all__ = [
     "KUBELET_BINARY",
@@ -174,7 +174,7 @@ class Places:
     def _there(self, url: str, key: SystemKey) -> Iterator[Place]:
         settings = self._settings
         engine, direct = any(map(below_docker, settings.runtime)), _driven_directly(settings)
-        with opened_there(url, cri_socket=cri_socket(settings), engine=engine, direct=direct) as place:
+        with opened_existing(url, cri_socket=cri_socket(settings), engine=engine, direct=direct) as place:
             self._require_chosen(place)
             with place.used(key.runtime, key.driver):
                 yield place
@@ -390,7 +390,7 @@ def boot_options(settings: Settings) -> BootOptions:
     return BootOptions(
         # For containerd+runc and oci:runc the file replaces runc.
         runtime_files=tuple(
-            AskedProgram(name=one.name, path=one.path, option=one.option) for one in named_runtime_files(settings)
+            RuntimeBinary(name=one.name, path=one.path, option=one.option) for one in named_runtime_files(settings)
         ),
         handlers=_beyond_images(settings, OVER_CONTAINERD),
         docker_runtimes=_beyond_images(settings, BELOW_DOCKER),
@@ -398,9 +398,9 @@ def boot_options(settings: Settings) -> BootOptions:
         containerd_config=settings.containerd_config,
         runtime_debs=settings.runtime_deb,
         guest_files=(
-            *(AskedTree(one.source, one.destination, one.mode) for one in settings.guest_file),
-            *((AskedTree(kubelet, KUBELET_BINARY, 0o755),) if (kubelet := settings.kubelet_binary) else ()),
-            *((AskedTree(later, KUBELET_UPGRADE, 0o755),) if (later := settings.kubelet_upgrade) else ()),
+            *(CopiedTree(one.source, one.destination, one.mode) for one in settings.guest_file),
+            *((CopiedTree(kubelet, KUBELET_BINARY, 0o755),) if (kubelet := settings.kubelet_binary) else ()),
+            *((CopiedTree(later, KUBELET_UPGRADE, 0o755),) if (later := settings.kubelet_upgrade) else ()),
         ),
         guest_units=settings.guest_unit,
         guest_debs=settings.guest_deb,

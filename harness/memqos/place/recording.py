@@ -321,12 +321,12 @@ def _versions(target: Target, runtime: CriRuntime, deadline: Deadline) -> Iterat
 
 
 def _node(facts: NodeFacts) -> dict[str, object]:
-    zones = {f"node{zone.id}": zone.memory // _KIB for zone in facts.zones}
+    numa_nodes = {f"node{numa.id}": numa.memory // _KIB for numa in facts.numa_nodes}
     return {
         "mem_total_kib": facts.memory // _KIB,
         "swap_total_kib": facts.swap // _KIB,
         "cpus": facts.cpus,
-        **({"numa": zones} if zones else {}),
+        **({"numa": numa_nodes} if numa_nodes else {}),
         "page_size": facts.page_size,
         "cgroup": facts.cgroup_version.value,
         "swappiness": facts.swappiness,

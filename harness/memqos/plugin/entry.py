@@ -22,9 +22,9 @@ from memqos.errors import MemqosError, UsageError
 from memqos.interruption import Interruption
 from memqos.plugin import fixtures, hooks
 from memqos.plugin.collection import parameters
-from memqos.plugin.collection.workers import CRASHES, Sharing
+from memqos.plugin.collection.workers import CRASHES, GroupScheduling
 from memqos.plugin.face.messages import Relay
-from memqos.plugin.face.reporter import Facing
+from memqos.plugin.face.reporter import SuiteDisplay
 from memqos.plugin.keys import (
     BUILDS,
     INTERRUPTION,
@@ -76,7 +76,7 @@ class Budget:
         return result
 
 
-class Interrupting:
+class InterruptSignals:
     """SIGTERM and SIGHUP end a run of memqos tests as Ctrl-C does, also in xdist's workers; other runs are unaffected.
 
     Active once the run is known to have memqos tests.
@@ -116,7 +116,7 @@ class Interrupting:
         self.interruption.__exit__(None, None, None)
 
 
-class Beginning:
+class StartedCases:
     """Records during a run how many cases there are, of which shard, and which were started.
 
     Only a killed run keeps this file: the bundle has each case's result. Registered in the controller only.
@@ -255,19 +255,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
         manager.register(Hosts(config), "memqos-hosts")
     if settings.shard is not None or settings.last_failed:
-        from memqos.plugin.collection.selection import Parting
+        from memqos.plugin.collection.selection import CaseSelection
 
         try:
-            manager.register(Parting(config), "memqos-parting")
+            manager.register(CaseSelection(config), "memqos-parting")
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
-    interrupting = Interrupting()
+    interrupting = InterruptSignals()
     config.stash[INTERRUPTION] = interrupting.interruption
     manager.register(interrupting, "memqos-interrupting")
     if not is_worker:
         recording = Recording(config, interrupting.interruption)
         manager.register(recording, "memqos-recording")
-        manager.register(Beginning(config, recording), "memqos-beginning")
-        manager.register(Facing(config, recording), "memqos-facing")
+        manager.register(StartedCases(config, recording), "memqos-beginning")
+        manager.register(SuiteDisplay(config, recording), "memqos-facing")
     if config.getoption("dist", "no") == "loadgroup" and not is_worker:
-        manager.register(Sharing(), "memqos-sharing")
+        manager.register(GroupScheduling(), "memqos-sharing")

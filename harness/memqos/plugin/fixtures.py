@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from memqos.engine.plan import Plan
     from memqos.model.pod import Pod
     from memqos.node import NodeUnderTest, Population
-    from memqos.node.requests.cri_calls import Conversation
-    from memqos.node.requests.lifecycle import Life
+    from memqos.node.requests.cri_calls import CriVerbs
+    from memqos.node.requests.lifecycle import LifecycleVerbs
     from memqos.plugin.collection.catalogue import Catalogue
     from memqos.plugin.machines.lane import Lane
     from memqos.plugin.machines.shared import Scene
@@ -44,10 +44,10 @@ __all__ = [
     "qos_kubelet",
     "qos_lane",
     "qos_node",
+    "qos_numa_node",
     "qos_population",
     "qos_scene",
     "qos_standing",
-    "qos_zone",
 ]
 
 
@@ -106,10 +106,10 @@ def qos_kubelet(request: pytest.FixtureRequest) -> KubeletCase:
 
 
 @pytest.fixture(scope="module")
-def qos_zone(request: pytest.FixtureRequest, qos_node: NodeUnderTest) -> int:
+def qos_numa_node(request: pytest.FixtureRequest, qos_node: NodeUnderTest) -> int:
     """A NUMA node of the node: first its first one, then its last one."""
-    zones = qos_node.facts.zones
-    return (zones[0] if request.param == "first" else zones[-1]).id
+    numa_nodes = qos_node.facts.numa_nodes
+    return (numa_nodes[0] if request.param == "first" else numa_nodes[-1]).id
 
 
 @pytest.fixture
@@ -226,21 +226,23 @@ def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
 
 
 @pytest.fixture(scope="module")
-def qos_conversation(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Conversation]:
+def qos_cri(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[CriVerbs]:
     """Verbs that only CRI offers; each returns findings."""
-    from memqos.node.requests.cri_calls import Conversation
+    from memqos.node.requests.cri_calls import CriVerbs
 
-    with qos_node.asking(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), Conversation) as asking:
-        yield asking
+    with qos_node.requests_as(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), CriVerbs) as verbs:
+        yield verbs
 
 
 @pytest.fixture(scope="module")
-def qos_life(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Life]:
+def qos_lifecycle(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[LifecycleVerbs]:
     """Events that must not change a running container; each verb returns findings."""
-    from memqos.node.requests.lifecycle import Life
+    from memqos.node.requests.lifecycle import LifecycleVerbs
 
-    with qos_node.asking(qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), Life) as asking:
-        yield asking
+    with qos_node.requests_as(
+        qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none"), LifecycleVerbs
+    ) as verbs:
+        yield verbs
 
 
 @pytest.fixture(scope="module")
@@ -249,25 +251,25 @@ def qos_cases(
 ) -> Iterator[Callable[[Case], Sequence[Finding]]]:
     """Runs the verbs of claims: called with a case, `qos_case`, it returns the findings.
 
-    The verbs are those of `qos_life` and `qos_conversation`. A verb that takes several cases runs once for all selected
+    The verbs are those of `qos_lifecycle` and `qos_cri`. A verb that takes several cases runs once for all selected
     tests of the module that name it.
     """
-    from memqos.node.requests.cri_calls import Conversation
-    from memqos.node.requests.lifecycle import Life
+    from memqos.node.requests.cri_calls import CriVerbs
+    from memqos.node.requests.lifecycle import LifecycleVerbs
     from memqos.node.requests.verbs import is_together, perform, verb_of, verbs_of
     from memqos.plugin.machines.shared import found_together
 
     pod, kubelet = qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")
     several: dict[str, Callable[[str], Sequence[Finding]]] = {}
     with contextlib.ExitStack() as opened:
-        asker: Life | Conversation | None = None
+        asker: LifecycleVerbs | CriVerbs | None = None
 
         def findings(case: Case) -> Sequence[Finding]:
             nonlocal asker
             verb = case.asks.verb
-            kind: type[Life | Conversation] = Life if verb in verbs_of(Life) else Conversation
+            kind: type[LifecycleVerbs | CriVerbs] = LifecycleVerbs if verb in verbs_of(LifecycleVerbs) else CriVerbs
             if verb not in verbs_of(kind):
-                known = sorted([*verbs_of(Life), *verbs_of(Conversation)])
+                known = sorted([*verbs_of(LifecycleVerbs), *verbs_of(CriVerbs)])
                 raise UnknownNameError.of("verb", verb, known, where=case.claim.id)
             if not isinstance(asker, kind):
                 opened.close()
@@ -317,10 +319,10 @@ def qos_requests(
     oci.toml. The containers run in pods without requests, under a kubelet whose rules do not apply to them. The
     requests of the next tests run at the same time.
     """
-    from memqos.plugin.machines.shared import asked_ahead
+    from memqos.plugin.machines.shared import concurrent_findings
 
     pod, kubelet = qos_catalog.pod("best-effort"), qos_catalog.kubelet("v1.36-none")
-    with asked_ahead(request.node, pod, kubelet, qos_catalog.any_request) as findings:
+    with concurrent_findings(request.node, pod, kubelet, qos_catalog.any_request) as findings:
         yield findings
 
 
@@ -356,14 +358,14 @@ def qos_compared(
 
 
 @pytest.fixture
-def qos_told_stats(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Callable[[str], Sequence[Finding]]]:
+def qos_stats_findings(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Callable[[str], Sequence[Finding]]]:
     """Called with a request's name, creates a container that uses memory; returns findings on the reported usage."""
     with qos_node.requests(qos_catalog.pod("one-zone"), qos_catalog.kubelet("v1.36-none")) as requests:
         yield lambda name: requests.judge_stats(qos_catalog.any_request(name))
 
 
 @pytest.fixture
-def qos_told_oom(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Callable[[str], Sequence[Finding]]]:
+def qos_oom_findings(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Callable[[str], Sequence[Finding]]]:
     """Called with the name of a request of fixtures/oci.toml, returns findings on the runtime's OOM events.
 
     The container requests 96 MiB.

@@ -27,7 +27,7 @@ __all__ = [
     "ASKING",
     "ATTRIBUTE",
     "BUILDS",
-    "FAILED_BESIDE",
+    "CONCURRENT_FAILURE",
     "HOST",
     "INTERRUPTION",
     "LANE",
@@ -41,7 +41,7 @@ __all__ = [
     "SHARD",
     "USAGE",
     "WORKERS",
-    "FailedBeside",
+    "ConcurrentFailure",
     "Notes",
     "about_of",
     "cited_by",
@@ -55,7 +55,7 @@ __all__ = [
     "outcome_of_phase",
     "phase_of",
     "plain_id",
-    "told_again",
+    "without_outcome",
     "worker_id",
 ]
 
@@ -73,7 +73,7 @@ class Notes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailedBeside:
+class ConcurrentFailure:
     """A case that failed while others ran on the same machine: its name and its error."""
 
     name: str
@@ -92,7 +92,7 @@ BUILDS = pytest.StashKey[Mapping[str, str]]()
 """The SHA-256, at the start of the run, of each file given by the user, by its path."""
 
 NOTES = pytest.StashKey[Notes]()
-FAILED_BESIDE = pytest.StashKey[FailedBeside]()
+CONCURRENT_FAILURE = pytest.StashKey[ConcurrentFailure]()
 """Of a module: the last test that was rerun; from then on its cases are judged one at a time."""
 
 SCENE = pytest.StashKey[Path]()
@@ -130,7 +130,7 @@ MARKERS = (
 
 NODES = ("qos_node", "qos_fresh_node")
 """The fixtures that provide a test's node."""
-ASKING = frozenset({"qos_requests", "qos_life", "qos_conversation", "qos_cases"})
+ASKING = frozenset({"qos_requests", "qos_lifecycle", "qos_cri", "qos_cases"})
 """The fixtures through which all tests of a module request containers in one pod."""
 
 _GROUP = re.compile(r"@[^@\[\]/:]+$")
@@ -170,7 +170,7 @@ def phase_of(report: pytest.TestReport) -> Phase | None:
     return phase
 
 
-def told_again(report: pytest.TestReport, why: str) -> pytest.TestReport:
+def without_outcome(report: pytest.TestReport, why: str) -> pytest.TestReport:
     """The report of a phase that does not count because the test is run again, and why: neither passed nor failed."""
     report.outcome = AGAIN  # type: ignore[assignment]
     phase = phase_of(report)

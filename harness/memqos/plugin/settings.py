@@ -17,7 +17,7 @@ from memqos.config.settings import PlacedFile, Settings, SettingValue, resolve
 from memqos.config.table import SETTINGS, Kind
 from memqos.errors import UsageError
 
-__all__ = ["Carried", "files_to_carry", "settings_given", "told_elsewhere"]
+__all__ = ["Carried", "files_to_carry", "settings_for_worker", "settings_given"]
 
 Carried: TypeAlias = Mapping[str, tuple[int, bytes]]
 """The mode and content of each file, by its path as a setting names it."""
@@ -114,7 +114,7 @@ def settings_given(config: pytest.Config) -> Settings:
     return resolve(given, os.environ, files, option_prefix="--memqos-")
 
 
-def told_elsewhere(settings: Settings, files: Carried, folder: str) -> dict[str, Any]:
+def settings_for_worker(settings: Settings, files: Carried, folder: str) -> dict[str, Any]:
     """What lets a worker on another host resolve the same settings. folder: on its host, for the named files."""
     texts = {
         one.setting.key: list(map(str, one.value))

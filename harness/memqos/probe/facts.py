@@ -11,7 +11,7 @@ from memqos.cgroupfs.parse import parse_listed
 from memqos.clock import Deadline
 from memqos.errors import TargetError
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupVersion, NodeFacts, NumaZone
+from memqos.model.node import CgroupVersion, NodeFacts, NumaNode
 from memqos.model.path import ROOT
 from memqos.target.base import Target, checked
 
@@ -85,7 +85,7 @@ def parse_facts(stdout: bytes, stderr: bytes, *, origin: str) -> TargetFacts:
         swap=_amount(meminfo, "SwapTotal", origin),
         cpus=len(_number_list(_given(texts, "/sys/devices/system/cpu/online", origin), origin)),
         page_size=_number(page_size.decode("ascii", "backslashreplace"), origin),
-        zones=_zones(texts, origin),
+        numa_nodes=_numa_nodes(texts, origin),
         hugepage_sizes=_hugepage_sizes(texts),
         cgroup_version=hierarchy.version,
         swap_controller=any(path.endswith(f"/{_SWAP_FILES[hierarchy.version]}") for path in texts),
@@ -106,22 +106,22 @@ def parse_facts(stdout: bytes, stderr: bytes, *, origin: str) -> TargetFacts:
     )
 
 
-def _zones(texts: Mapping[str, str], origin: str) -> tuple[NumaZone, ...]:
+def _numa_nodes(texts: Mapping[str, str], origin: str) -> tuple[NumaNode, ...]:
     found = {}
     for path, text in texts.items():
         match = re.fullmatch(rf"{_NODES}/node(\d+)/meminfo", path, re.ASCII)
         if not match:
             continue
         folder = path.removesuffix("/meminfo")
-        zone = int(match[1])
-        found[zone] = NumaZone(
-            id=zone,
-            memory=_amount(_meminfo(re.sub(rf"(?m)^Node {zone} ", "", text)), "MemTotal", origin),
+        numa = int(match[1])
+        found[numa] = NumaNode(
+            id=numa,
+            memory=_amount(_meminfo(re.sub(rf"(?m)^Node {numa} ", "", text)), "MemTotal", origin),
             cpus=_number_list(_given(texts, f"{folder}/cpulist", origin), origin),
             distances=tuple(_number(word, origin) for word in _given(texts, f"{folder}/distance", origin).split()),
             hugepages=_hugepages_in(texts, f"{folder}/hugepages"),
         )
-    return tuple(found[zone] for zone in sorted(found))
+    return tuple(found[numa] for numa in sorted(found))
 
 
 def _hugepages_in(texts: Mapping[str, str], folder: str) -> dict[int, int]:

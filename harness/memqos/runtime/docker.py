@@ -16,7 +16,7 @@ import docker
 from memqos.clock import Deadline
 from memqos.engine.translate import docker as dockerd
 from memqos.engine.translate.docker import HostConfig
-from memqos.engine.translate.podman import asked_of_podman, podman_created, podman_updated
+from memqos.engine.translate.podman import podman_created, podman_request, podman_updated
 from memqos.engine.translate.resources import OciResources
 from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
@@ -327,7 +327,7 @@ class DockerRuntime:
         """A CRI request as a HostConfig. stored: what reached the OCI runtime until now, None for a creation."""
         try:
             if self._engine.is_podman:
-                return asked_of_podman(resources, stored=stored).host_config
-            return dockerd.asked_of_docker(resources, stored=stored or OciResources()).host_config
+                return podman_request(resources, stored=stored).host_config
+            return dockerd.docker_request(resources, stored=stored or OciResources()).host_config
         except ValueError as error:
             raise refusal("memqos", method, "INVALID_ARGUMENT", str(error)) from error

@@ -238,7 +238,7 @@ class FakeRuntime:
             raise _error("ExecSync", "the container does not run")
         holder = self._layout.container(known.cgroup.parent, container.id)
         score = known.resources.oom_score_adj if self.exec_score is None else self.exec_score
-        self._cgroups.run_beside(holder, score)
+        self._cgroups.run_second(holder, score)
         return 0, b"", b""
 
     def stop(self, container: ContainerHandle, *, grace: int, deadline: Deadline) -> None:  # noqa: ARG002

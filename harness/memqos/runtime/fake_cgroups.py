@@ -88,21 +88,21 @@ _INHERITED = (Knob.CPUSET_CPUS, Knob.CPUSET_MEMS)
 class FakeCgroups:
     """The tree. page_size: of the imitated kernel, in bytes. hierarchy: where its files are.
 
-    zones: the root's cpuset.mems, which exists on cgroup v1 only. Several threads may use it: an iteration over the
-    cgroups sees a snapshot.
+    numa_nodes: the root's cpuset.mems, which exists on cgroup v1 only. Several threads may use it: an iteration over
+    the cgroups sees a snapshot.
     """
 
-    def __init__(self, *, page_size: int = 4096, hierarchy: Hierarchy = FAKE_HIERARCHY, zones: str = "") -> None:
+    def __init__(self, *, page_size: int = 4096, hierarchy: Hierarchy = FAKE_HIERARCHY, numa_nodes: str = "") -> None:
         self.page_size = page_size
         self.hierarchy = hierarchy
         root = dict(_FILES[hierarchy.version])
         if hierarchy.version is CgroupVersion.V1:
-            root |= {Knob.CPUSET_CPUS: "\n", Knob.CPUSET_MEMS: f"{zones}\n"}
+            root |= {Knob.CPUSET_CPUS: "\n", Knob.CPUSET_MEMS: f"{numa_nodes}\n"}
         self._cgroups: dict[CgroupPath, dict[str, str]] = {ROOT: root}
         self.policies: dict[CgroupPath, str] = {}
         """The NUMA memory policy of each cgroup's first process, as numa_maps shows it, if it is not the default."""
         self._scores: dict[CgroupPath, int] = {}
-        self._beside: dict[CgroupPath, tuple[int, int]] = {}
+        self._second: dict[CgroupPath, tuple[int, int]] = {}
         self._numbers = itertools.count(2)
 
     @property
@@ -125,9 +125,9 @@ class FakeCgroups:
         if path in self._cgroups:
             self._cgroups[path]["cgroup.procs"] = "1\n"
 
-    def run_beside(self, path: CgroupPath, oom_score_adj: int) -> None:
+    def run_second(self, path: CgroupPath, oom_score_adj: int) -> None:
         """Put a second process with this oom_score_adj into a cgroup, in place of the previous second one."""
-        self._beside[path] = (next(self._numbers), oom_score_adj)
+        self._second[path] = (next(self._numbers), oom_score_adj)
 
     def lose_process(self, path: CgroupPath) -> None:
         """Remove the first process from a cgroup; a cgroup without processes does not change."""
@@ -266,7 +266,7 @@ class FakeCgroups:
         """Every program that is queried is run by all of them."""
         path = self._split(argv[5])[0]
         several = [(1, self._scores[path])] if path in self._scores and path in self._cgroups else []
-        several += [self._beside[path]] if several and path in self._beside else []
+        several += [self._second[path]] if several and path in self._second else []
         return 0, "".join(f"{pid} {score}\n" for pid, score in several).encode(), b""
 
     def _below(self, root: CgroupPath) -> Iterator[CgroupPath]:

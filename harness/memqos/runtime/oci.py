@@ -16,7 +16,7 @@ from dataclasses import replace
 from memqos.clock import Deadline
 from memqos.engine.translate import oci as translate
 from memqos.engine.translate.memory_policy import MemoryPolicy
-from memqos.engine.translate.requested import OciRequest, ToldBy
+from memqos.engine.translate.requested import OciRequest, UpdateInput
 from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.runsc import as_read
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Traits
@@ -373,11 +373,11 @@ class OciRuntime:
 
     def update_with(self, container: ContainerHandle, request: OciRequest, *, deadline: Deadline) -> None:
         """`update` with only the named fields."""
-        document = None if request.told_by is ToldBy.OPTIONS else request.resources.document()
+        document = None if request.update_input is UpdateInput.OPTIONS else request.resources.document()
         file = f"{self._places.bundle(container.sandbox.id, container.id)}/update.json"
-        if request.told_by is ToldBy.FILE:
+        if request.update_input is UpdateInput.FILE:
             self._target.write(file, json.dumps(document).encode(), deadline=deadline)
-        argv = [*self._places.command, "update", *request.told(file), container.id]
+        argv = [*self._places.command, "update", *request.update_options(file), container.id]
         self._must("update", container.id, argv, deadline=deadline, document=document)
         self._asked[container.id] = request.resources.over(self._asked.get(container.id, OciResources()))
 

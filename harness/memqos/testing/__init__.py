@@ -24,7 +24,7 @@ from memqos.node.behaviour.conditions import (
 from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.preconditions import Preconditions
 from memqos.node.behaviour.watch import Watch
-from memqos.node.behaviour.watched_container import Sees, WatchedContainer
+from memqos.node.behaviour.watched_container import ContainerCondition, WatchedContainer
 from memqos.node.fake import fake_node
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.pods.population import Population
@@ -42,6 +42,7 @@ __all__ = [
     "Combined",
     "Command",
     "Condition",
+    "ContainerCondition",
     "ContainerHandle",
     "ContainerStatus",
     "Course",
@@ -63,7 +64,6 @@ __all__ = [
     "Resized",
     "Sample",
     "SandboxHandle",
-    "Sees",
     "Tmpfs",
     "Touch",
     "Watch",

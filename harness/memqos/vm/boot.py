@@ -237,7 +237,7 @@ def check_topology(topology: Topology, image: Image, choices: Choices, *, accele
             where="--topology",
             next_step="Count their cores as cores of the package; NUMA nodes and distances do not change.",
         )
-    odd = [zone for zone in topology.zones if zone.memory_bytes % PSERIES_BLOCK]
+    odd = [numa for numa in topology.numa_nodes if numa.memory_bytes % PSERIES_BLOCK]
     if image.architecture == PPC64LE.name and odd:
         raise UsageError(
             f"NUMA node {odd[0].id} of the topology '{topology.name}' has {odd[0].memory_bytes >> 20} MiB of memory, "

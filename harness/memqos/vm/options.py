@@ -23,13 +23,13 @@ from memqos.model.node import CgroupVersion
 from memqos.plain_file import read_plain
 from memqos.vm.kernel_tree import KernelTree, kernel_tree
 from memqos.vm.profile import Profile
-from memqos.vm.trees import AskedTree, BroughtTree, bring_tree
+from memqos.vm.trees import BroughtTree, CopiedTree, bring_tree
 
 __all__ = [
-    "AskedProgram",
     "BootOptions",
     "Brought",
     "Choices",
+    "RuntimeBinary",
     "bring",
     "check_options",
     "kernel_words",
@@ -100,7 +100,7 @@ def bring(option: str, path: Path, check: Callable[[Path, str, bytes], None], na
     return Brought(option=option, path=path.absolute(), sha256=sha256, size=len(data), name=name)
 
 
-def _bring_runtime(asked: AskedProgram) -> Brought:
+def _bring_runtime(asked: RuntimeBinary) -> Brought:
     """The file of an OCI runtime; raises as `bring` does, and for a path followed by arguments."""
     program, _, arguments = str(asked.path).partition(" ")
     if arguments and not asked.path.exists() and Path(program).is_file():
@@ -196,7 +196,7 @@ LATE = frozenset({"--containerd-binary", "--containerd-config"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedProgram:
+class RuntimeBinary:
     """A file of this host with the OCI runtime of this name; option: the option that named it."""
 
     name: str
@@ -219,13 +219,13 @@ class BootOptions:
     machine from a checkpoint, which is created if there is none; otherwise boot it.
     """
 
-    runtime_files: tuple[AskedProgram, ...] = ()
+    runtime_files: tuple[RuntimeBinary, ...] = ()
     handlers: tuple[str, ...] = ()
     docker_runtimes: tuple[str, ...] = ()
     containerd_binary: Path | None = None
     containerd_config: Path | None = None
     runtime_debs: tuple[Path, ...] = ()
-    guest_files: tuple[AskedTree, ...] = ()
+    guest_files: tuple[CopiedTree, ...] = ()
     guest_units: tuple[str, ...] = ()
     guest_debs: tuple[Path, ...] = ()
     kernel_debs: tuple[Path, ...] = ()

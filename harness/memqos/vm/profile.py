@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from memqos.vm.architecture import AMD64, Architecture
 
-__all__ = ["Contents", "GuestFile", "LegacyBoot", "Profile", "Program", "SourceFile", "Told"]
+__all__ = ["Contents", "GuestFile", "LegacyBoot", "Profile", "Program", "ReportedProgram", "SourceFile"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ReportedProgram:
     """A program's own report of its name and version; "" if missing."""
 
     name: str = ""
@@ -106,5 +106,5 @@ class Contents:
 
     versions: dict[str, str] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
-    brought: dict[str, Told] = field(default_factory=dict)
+    brought: dict[str, ReportedProgram] = field(default_factory=dict)
     hugetlb: bool = True

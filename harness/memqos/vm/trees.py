@@ -14,7 +14,7 @@ from pathlib import Path
 from memqos.errors import UsageError
 from memqos.plain_file import read_plain
 
-__all__ = ["AskedTree", "BroughtTree", "bring_tree"]
+__all__ = ["BroughtTree", "CopiedTree", "bring_tree"]
 
 MOST_BYTES = 1 << 30
 """The most bytes of one tree: a machine has a disk of a few GiB, and the host holds the packed files in memory."""
@@ -24,7 +24,7 @@ NOT_THERE = ("/proc", "/sys", "/dev", "/boot", "/run", "/tmp", "/usr/lib/memqos"
 
 
 @dataclass(frozen=True, slots=True)
-class AskedTree:
+class CopiedTree:
     """A file or folder of this host, its absolute destination in the machine, and its mode there, None to keep it."""
 
     source: Path
@@ -34,7 +34,7 @@ class AskedTree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BroughtTree:
-    """The content of an AskedTree's source: the option, the source's path, the hash of its content, and its bytes.
+    """The content of an CopiedTree's source: the option, the source's path, the hash of its content, and its bytes.
 
     The hash excludes destination, times and owners: the same content is the same file.
     """
@@ -80,7 +80,7 @@ class BroughtTree:
         return stream.getvalue()
 
 
-def bring_tree(option: str, file: AskedTree) -> BroughtTree:
+def bring_tree(option: str, file: CopiedTree) -> BroughtTree:
     """Read a file or folder once.
 
     Raises UsageError, naming the option, for a source that is unreadable, is neither file nor folder nor link, or is

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memqos.catalog.topologies import load_topology, topology_names
-from memqos.model.topology import SwapDevice, Topology, Zone
+from memqos.model.topology import SwapDevice, Topology, TopologyNode
 from memqos.vm.architecture import ARM64, PPC64LE
 from memqos.vm.host.programs import Qemu
 from memqos.vm.qemu.accelerator import probe_arguments
@@ -31,7 +31,10 @@ TWO_ZONES = MachineSpec(
     topology=Topology(
         name="two-zones",
         cpus=2,
-        zones=(Zone(id=0, memory_bytes=1024 * MIB, cpus=(0,)), Zone(id=1, memory_bytes=1024 * MIB, cpus=(1,))),
+        numa_nodes=(
+            TopologyNode(id=0, memory_bytes=1024 * MIB, cpus=(0,)),
+            TopologyNode(id=1, memory_bytes=1024 * MIB, cpus=(1,)),
+        ),
         distances=((10, 20), (20, 10)),
         swap=(SwapDevice(size_bytes=512 * MIB, priority=10),),
     ),
@@ -52,10 +55,10 @@ MANY = replace(
     topology=Topology(
         name="far",
         cpus=3,
-        zones=(
-            Zone(id=0, memory_bytes=256 * MIB, cpus=(0, 2)),
-            Zone(id=1, memory_bytes=512 * MIB, cpus=(1,)),
-            Zone(id=2, memory_bytes=64 * MIB),
+        numa_nodes=(
+            TopologyNode(id=0, memory_bytes=256 * MIB, cpus=(0, 2)),
+            TopologyNode(id=1, memory_bytes=512 * MIB, cpus=(1,)),
+            TopologyNode(id=2, memory_bytes=64 * MIB),
         ),
         swap=(SwapDevice(size_bytes=64 * MIB), SwapDevice(size_bytes=128 * MIB, priority=0)),
     ),

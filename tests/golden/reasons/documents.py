@@ -5,7 +5,7 @@ from typing import Any
 
 from memqos.engine.answer.difference import differences, differences_document
 from memqos.engine.answer.document import plan_document
-from memqos.engine.cgroup.protection import shelter_document
+from memqos.engine.cgroup.protection import protection_document
 from memqos.engine.releases.errata import errata_document
 from memqos.engine.resize.explain import resize_document
 from tests.golden.reasons.nodes import PODS
@@ -21,8 +21,8 @@ from tests.golden.reasons.tables import (
     ZONED,
     compared,
     few,
+    protections,
     reclassed,
-    sheltered,
     translated,
 )
 
@@ -60,8 +60,8 @@ def answers() -> Iterator[str]:
     yield from entries("differences", differences_document(differences(*compared(PAIRS[0])), *PAIRS[0]))
     yield from entries("another class", differences_document(differences(*reclassed()), "before", "after"))
     yield from entries("errata", errata_document())
-    for title, found in sheltered().items():
-        yield from entries(f"protection, {title}", shelter_document(found))
+    for title, found in protections().items():
+        yield from entries(f"protection, {title}", protection_document(found))
 
 
 def resized() -> Iterator[str]:

@@ -11,7 +11,7 @@ from memqos.model.node import (
     CgroupVersion,
     KubeletSettings,
     NodeFacts,
-    NumaZone,
+    NumaNode,
     ReservationPolicy,
     SwapBehavior,
 )
@@ -127,7 +127,7 @@ RESERVED = replace(
 LIMITED = replace(gates(NodeSwap=True), swap_behavior=SwapBehavior.LIMITED)
 ZONES = replace(
     NODE,
-    zones=tuple(NumaZone(id=n, memory=4 << 30, cpus=(2 * n, 2 * n + 1), distances=(10, 10)) for n in (0, 1)),
+    numa_nodes=tuple(NumaNode(id=n, memory=4 << 30, cpus=(2 * n, 2 * n + 1), distances=(10, 10)) for n in (0, 1)),
 )
 V1 = replace(NODE, cgroup_version=CgroupVersion.V1)
 STATIC = KubeletSettings(

@@ -11,7 +11,7 @@ from memqos.engine.numa.draft_2020 import draft_start
 from memqos.engine.releases.release import Release, Variant
 from memqos.engine.resize import resize_pods
 from memqos.errors import MemqosError
-from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, NumaZone, ReservationPolicy, SwapBehavior
+from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, NumaNode, ReservationPolicy, SwapBehavior
 from memqos.model.pod import Pod
 from memqos.model.quantity import Quantity, QuantityError
 from tests.golden.reasons.nodes import NODE, STATIC, ZONES, amounts, container
@@ -51,8 +51,8 @@ def static(release="1.36", node=ZONES, variant=Variant.SHIPPED, **changes):
 
 
 def many_zones(count, first=0):
-    zones = tuple(NumaZone(id=n, memory=1 << 30) for n in range(first, first + count))
-    return replace(NODE, zones=zones)
+    zones = tuple(NumaNode(id=n, memory=1 << 30) for n in range(first, first + count))
+    return replace(NODE, numa_nodes=zones)
 
 
 EVICTION = {"memory.available": ""}
@@ -116,11 +116,11 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
     "a threshold of nothing": static(eviction_hard={"memory.available": "0"}),
     "a threshold that is none": static(eviction_hard={"memory.available": "lots"}),
     "a zone with too little": static(
-        node=replace(NODE, zones=(NumaZone(id=0, memory=50 << 20, distances=(10,)),)),
+        node=replace(NODE, numa_nodes=(NumaNode(id=0, memory=50 << 20, distances=(10,)),)),
         topology_manager_policy=None,
     ),
     "zones without distances": static(
-        node=replace(ZONES, zones=tuple(replace(zone, distances=()) for zone in ZONES.zones)),
+        node=replace(ZONES, numa_nodes=tuple(replace(zone, distances=()) for zone in ZONES.numa_nodes)),
         topology_manager_policy_options={"prefer-closest-numa-nodes": "true"},
     ),
     "more zones than the policy takes": static(node=many_zones(9)),
@@ -135,7 +135,7 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
     ),
     "a safety zone above what is reserved": lambda: draft_start(ZONES, safety_zone=2 << 30, node_reservation=1 << 30),
     "a safety zone above what a zone has": lambda: draft_start(
-        NodeFacts(memory=1 << 30, zones=(NumaZone(id=3, memory=1 << 30),)),
+        NodeFacts(memory=1 << 30, numa_nodes=(NumaNode(id=3, memory=1 << 30),)),
         safety_zone=2 << 30,
         node_reservation=3 << 30,
     ),

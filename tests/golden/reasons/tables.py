@@ -7,7 +7,7 @@ from typing import Any
 from memqos.engine.answer.difference import differences, differences_text
 from memqos.engine.answer.explain import failure, knob_reasons, plan_tree, translations_text
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
-from memqos.engine.cgroup.protection import Sheltered, shelter, shelter_text
+from memqos.engine.cgroup.protection import CgroupProtection, planned_protection, protection_text
 from memqos.engine.plan import Plan
 from memqos.engine.releases.errata import errata_text
 from memqos.engine.translate.explain import Language
@@ -69,17 +69,17 @@ def reclassed() -> tuple[Plan, Plan]:
     return few(ZONED, (PODS[2],)), few(ZONED, (one,))
 
 
-def sheltered() -> dict[str, tuple[Sheltered, ...]]:
+def protections() -> dict[str, tuple[CgroupProtection, ...]]:
     tiered, scoped = few(RESERVED, PODS[:3]), translated("cri-o and crun")
     scoped = replace(scoped, node=replace(scoped.node, page_size=65536))
     return {
-        "assumed": shelter(tiered, kubelet_of(PLANNED[RESERVED])),
-        "given": shelter(
+        "assumed": planned_protection(tiered, kubelet_of(PLANNED[RESERVED])),
+        "given": planned_protection(
             tiered,
             kubelet_of(PLANNED[RESERVED]),
             {("guaranteed", "g"): 10 * MIB, ("burstable", "b"): 150 * MIB, ("plain", "p"): MIB},
         ),
-        "below a scope": shelter(plan_of(scoped), kubelet_of(scoped)),
+        "below a scope": planned_protection(plan_of(scoped), kubelet_of(scoped)),
     }
 
 
@@ -137,8 +137,8 @@ def changes() -> Iterator[str]:
 def judged() -> Iterator[str]:
     yield "== findings"
     yield from findings()
-    for title, found in sheltered().items():
+    for title, found in protections().items():
         yield f"== protection, {title}"
-        yield shelter_text(found)
+        yield protection_text(found)
     yield "== errata"
     yield errata_text()

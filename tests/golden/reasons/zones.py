@@ -9,7 +9,7 @@ from memqos.engine.numa.admit import Admitted, admit, release
 from memqos.engine.numa.draft_2020 import draft_admit, draft_start
 from memqos.engine.numa.state import StartRefusal, restore
 from memqos.engine.plan import Reason
-from memqos.model.node import NodeFacts, NumaZone
+from memqos.model.node import NodeFacts, NumaNode
 from memqos.model.pod import QosClass
 from tests.checkpoints import checkpoint_text
 from tests.unit.engine.numa.builders import (
@@ -84,7 +84,7 @@ def admissions() -> Iterator[str]:
 
 def draft() -> Iterator[str]:
     facts = NodeFacts(
-        memory=8 * GIB, zones=tuple(NumaZone(id=n, memory=4 * GIB, hugepages={2 * MIB: 8}) for n in (0, 1))
+        memory=8 * GIB, numa_nodes=tuple(NumaNode(id=n, memory=4 * GIB, hugepages={2 * MIB: 8}) for n in (0, 1))
     )
     table = draft_start(facts, safety_zone=GIB, node_reservation=2 * GIB)
     for own, qos in (
@@ -109,7 +109,7 @@ def restarts() -> Iterator[str]:
     rules, fresh = policies(), machine(4, 4)
     table = placed(fresh, rules, plain("p", "1Gi"))
     text = checkpoint_text("Static", table)
-    elsewhere = replace(table, assignments={"p": {"c0": (replace(table.assignments["p"]["c0"][0], zones=(7,)),)}})
+    elsewhere = replace(table, assignments={"p": {"c0": (replace(table.assignments["p"]["c0"][0], numa_nodes=(7,)),)}})
     unknown = replace(
         table, assignments={"p": {"c0": (replace(table.assignments["p"]["c0"][0], kind="hugepages-1Gi"),)}}
     )

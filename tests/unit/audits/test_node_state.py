@@ -81,7 +81,7 @@ def flat(document: dict[str, Any], *, low: str, parent: str, usage: int) -> Node
 def test_protection_is_limited_by_the_parent() -> None:
     """kubepods and its slice claim 50 MiB: of the 100 MiB of the pod, 50 count (mm/page_counter.c)."""
     found = flat(collected(), low=str(100 * MIB), parent=str(50 * MIB), usage=100 * MIB)
-    pods = {str(one.subject): one for one in found.worth if one.asked.usage}
+    pods = {str(one.subject): one for one in found.worth if one.configured.usage}
     name = next(name for name in pods if name.startswith("pod "))
     assert (pods[name].counts.soft, pods[name].counts.exposed) == (50 * MIB, 50 * MIB)
     assert "requests 100 MiB, uses 100 MiB, 50 MiB is protected" in state_text(found)

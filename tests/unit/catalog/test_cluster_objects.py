@@ -17,7 +17,7 @@ def beside(tmp_path):
     def load(text, **more):
         path = tmp_path / "all.yaml"
         path.write_text(f"{textwrap.dedent(text)}---\n{POD}")
-        return load_manifests([path], **more).beside
+        return load_manifests([path], **more).cluster
 
     return load
 

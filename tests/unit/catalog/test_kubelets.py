@@ -6,7 +6,7 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.releases.release import Variant
 from memqos.errors import ManifestError, UnknownNameError, UsageError
-from memqos.model.node import CgroupVersion, NodeFacts, NumaZone
+from memqos.model.node import CgroupVersion, NodeFacts, NumaNode
 
 CONFIG = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
 FIELDS = {"purpose": "x", "kubernetes": "1.27", "as": "shipped", "config": "k.yaml"}
@@ -38,7 +38,7 @@ def test_each_kubelet_starts_and_plans_the_catalogue(kubelet):
                 memory=2 << 30,
                 swap=512 << 20,
                 cpus=2,
-                zones=tuple(NumaZone(id=number, memory=1 << 30, cpus=(number,)) for number in (0, 1)),
+                numa_nodes=tuple(NumaNode(id=number, memory=1 << 30, cpus=(number,)) for number in (0, 1)),
                 cgroup_version=kubelet.cgroup or CgroupVersion.V2,
             ),
             settings=kubelet.settings,

@@ -1,8 +1,8 @@
 import pytest
 
-from memqos.catalog.node_facts import facts_of, load_facts, zones_of
+from memqos.catalog.node_facts import facts_of, load_facts, numa_nodes_of
 from memqos.errors import ManifestError, UsageError
-from memqos.model.node import CgroupVersion, NodeFacts, NumaZone
+from memqos.model.node import CgroupVersion, NodeFacts, NumaNode
 
 WHOLE = b"""
 memory: 4Gi
@@ -31,9 +31,9 @@ def test_everything():
         memory=4 << 30, swap=1 << 30, cpus=8, page_size=16384, hugepage_sizes=(2 << 20,),
         cgroup_version=CgroupVersion.V1, swap_controller=False, pids=15612, swappiness=10,
         kernel="6.1.0-13",
-        zones=(
-            NumaZone(id=0, memory=3 << 30, cpus=(0, 1), distances=(10, 30), hugepages={2 << 20: 4}),
-            NumaZone(id=2, memory=1 << 30, distances=(20, 10)),
+        numa_nodes=(
+            NumaNode(id=0, memory=3 << 30, cpus=(0, 1), distances=(10, 30), hugepages={2 << 20: 4}),
+            NumaNode(id=2, memory=1 << 30, distances=(20, 10)),
         ),
     )  # fmt: skip
     assert facts_of(WHOLE, "node.yaml").origin == "node.yaml"
@@ -71,7 +71,9 @@ def test_invalid_facts(text, says):
 
 def test_the_former_name_of_numa_nodes():
     """Up to 0.1 the field was called zones."""
-    assert facts_of(b"zones: [{memory: 1Gi}]", "n").zones == facts_of(b"numaNodes: [{memory: 1Gi}]", "n").zones
+    assert (
+        facts_of(b"zones: [{memory: 1Gi}]", "n").numa_nodes == facts_of(b"numaNodes: [{memory: 1Gi}]", "n").numa_nodes
+    )
     with pytest.raises(ManifestError, match=r"zones: this is the former name of numaNodes: give one of them\."):
         facts_of(b"numaNodes: [{memory: 1Gi}]\nzones: [{memory: 1Gi}]", "n")
 
@@ -82,10 +84,10 @@ def test_a_missing_file():
 
 
 def test_numa_nodes_from_sizes():
-    assert zones_of("1Gi, 0", "--numa-nodes") == (
-        NumaZone(id=0, memory=1 << 30, distances=(10, 20)),
-        NumaZone(id=1, memory=0, distances=(20, 10)),
+    assert numa_nodes_of("1Gi, 0", "--numa-nodes") == (
+        NumaNode(id=0, memory=1 << 30, distances=(10, 20)),
+        NumaNode(id=1, memory=0, distances=(20, 10)),
     )
     for wrong in ("", "1Gi,,1Gi", "-1"):
         with pytest.raises(UsageError):
-            zones_of(wrong, "--numa-nodes")
+            numa_nodes_of(wrong, "--numa-nodes")

@@ -7,7 +7,7 @@ import pytest
 
 from memqos.catalog.node_facts import facts_of
 from memqos.errors import ManifestError
-from memqos.model.node import NodeFacts, NumaZone
+from memqos.model.node import NodeFacts, NumaNode
 from memqos.model.quantity import Quantity
 
 NODE = {
@@ -77,7 +77,7 @@ def test_a_node_with_few_facts():
 
 def test_huge_pages_make_one_numa_node():
     found = read(changed("status", "capacity", "hugepages-2Mi", to="1Gi"))
-    assert found.zones == (NumaZone(id=0, memory=8039796 << 10, distances=(10,), hugepages={2 << 20: 512}),)
+    assert found.numa_nodes == (NumaNode(id=0, memory=8039796 << 10, distances=(10,), hugepages={2 << 20: 512}),)
     assert found.hugepage_sizes == (2 << 20, 1 << 30)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from memqos.catalog.topologies import parse_topology
 from memqos.errors import ManifestError
-from memqos.model.topology import HugePages, Processors, SwapDevice, Zone
+from memqos.model.topology import HugePages, Processors, SwapDevice, TopologyNode
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -18,22 +18,22 @@ def parse(*groups):
 
 def test_a_group_makes_nodes_with_consecutive_cpus():
     topology = parse({"mem": "2G", "cores": 2, "nodes": 2, "packages": 2, "threads": 1})
-    assert [zone.cpus for zone in topology.zones] == [(0, 1), (2, 3), (4, 5), (6, 7)]
-    assert {zone.memory_bytes for zone in topology.zones} == {2 * GIB}
+    assert [zone.cpus for zone in topology.numa_nodes] == [(0, 1), (2, 3), (4, 5), (6, 7)]
+    assert {zone.memory_bytes for zone in topology.numa_nodes} == {2 * GIB}
     assert topology.processors == Processors(packages=2, dies=1, cores=4, threads=1)
     assert topology.cpus == 8
 
 
 def test_two_threads_per_core_by_default():
     topology = parse({"mem": "1G", "cores": 1})
-    assert topology.zones == (Zone(id=0, memory_bytes=GIB, cpus=(0, 1)),)
+    assert topology.numa_nodes == (TopologyNode(id=0, memory_bytes=GIB, cpus=(0, 1)),)
     assert topology.processors == Processors(cores=1, threads=2)
 
 
 def test_groups_with_cpus_are_separate_packages():
     topology = parse({"mem": "1G", "cores": 1, "threads": 1, "dies": 2}, {"mem": "512M", "cores": 1, "dies": 2})
     assert topology.processors == Processors(packages=2, dies=2, cores=1, threads=1)
-    assert [zone.memory_bytes // MIB for zone in topology.zones] == [1024, 1024, 512, 512]
+    assert [zone.memory_bytes // MIB for zone in topology.numa_nodes] == [1024, 1024, 512, 512]
 
 
 def test_distances_follow_die_and_package_by_default():
@@ -66,7 +66,7 @@ def test_all_distances_can_be_given():
 
 def test_a_group_may_have_no_memory_or_no_cores():
     topology = parse({"cores": 1, "threads": 1}, {"mem": "1G"})
-    assert topology.zones == (Zone(id=0, memory_bytes=0, cpus=(0,)), Zone(id=1, memory_bytes=GIB))
+    assert topology.numa_nodes == (TopologyNode(id=0, memory_bytes=0, cpus=(0,)), TopologyNode(id=1, memory_bytes=GIB))
 
 
 def test_huge_pages_swap_and_zswap_are_added_to_the_format():
@@ -76,7 +76,7 @@ def test_huge_pages_swap_and_zswap_are_added_to_the_format():
     )
     assert topology.swap == (SwapDevice(size_bytes=64 * MIB, priority=1),)
     assert topology.zswap is True
-    assert topology.zones[0].hugepages == (HugePages(size_bytes=2 * MIB, count=8),)
+    assert topology.numa_nodes[0].hugepages == (HugePages(size_bytes=2 * MIB, count=8),)
 
 
 GROUP = {"mem": "1G", "cores": 1}

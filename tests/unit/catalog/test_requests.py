@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from memqos.catalog.requests import load_docker_requests, load_oci_requests, load_requests
-from memqos.engine.translate.requested import ToldBy
+from memqos.engine.translate.requested import UpdateInput
 from memqos.engine.translate.resources import OciResources
 from memqos.errors import ManifestError
 
@@ -89,7 +89,7 @@ def test_a_request_to_an_oci_runtime_has_the_specifications_fields(tmp_path: Pat
     text = """
 [one]
 updates = [
-    { memory = { limit = "64Mi", checkBeforeUpdate = true }, told_by = "options" },
+    { memory = { limit = "64Mi", checkBeforeUpdate = true }, update_input = "options" },
     { cpu = { cpus = "0", quota = -1 }, unified = { "memory.min" = "8" } },
 ]
 
@@ -101,7 +101,7 @@ annotations = { "org.systemd.property.MemoryHigh" = "uint64 8192", "other" = "x"
     assert one.create.resources == OciResources(memory_reservation=4096)
     assert one.create.unit_properties == {"MemoryHigh": 8192}
     assert one.create.annotations["other"] == "x"
-    assert [update.told_by for update in one.updates] == [ToldBy.OPTIONS, ToldBy.DOCUMENT]
+    assert [update.update_input for update in one.updates] == [UpdateInput.OPTIONS, UpdateInput.DOCUMENT]
     assert [update.resources for update in one.updates] == [
         OciResources(memory_limit=67108864, check_before_update=True),
         OciResources(cpus="0", cpu_quota=-1, unified={"memory.min": "8"}),
@@ -112,7 +112,7 @@ annotations = { "org.systemd.property.MemoryHigh" = "uint64 8192", "other" = "x"
     ("text", "words"),
     [
         ("create = 1", ":2: one: 'create' must be a table, not 1"),
-        ("create = { Memory = {} }", "Known: memory, cpu, unified, annotations, memoryPolicy, told_by"),
+        ("create = { Memory = {} }", "Known: memory, cpu, unified, annotations, memoryPolicy, update_input"),
         (
             "create = { memory = { max = 1 } }",
             "one.create.memory: unknown field 'max'. Known: limit, reservation",
@@ -128,8 +128,8 @@ annotations = { "org.systemd.property.MemoryHigh" = "uint64 8192", "other" = "x"
         ("create = { unified = { a = 1 } }", "one.create.unified: 'a' must be a string, not 1"),
         ("create = { annotations = [] }", "one.create: 'annotations' must be a table, each value a string"),
         (
-            "updates = [{ told_by = true }]",
-            r"one.updates\[0\]: 'told_by' must be one of document, file, options",
+            "updates = [{ update_input = true }]",
+            r"one.updates\[0\]: 'update_input' must be one of document, file, options",
         ),
         (
             'create = { annotations = { "org.systemd.property.MemoryHigh" = "8192" } }',

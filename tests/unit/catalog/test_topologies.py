@@ -4,7 +4,7 @@ import pytest
 
 from memqos.catalog.topologies import load_topology, parse_topology, topology_names
 from memqos.errors import ManifestError, UnknownNameError, UsageError
-from memqos.model.topology import HugePages, Processors, SwapDevice, Zone
+from memqos.model.topology import HugePages, Processors, SwapDevice, TopologyNode
 
 GIB = 1 << 30
 MIB = 1 << 20
@@ -31,9 +31,9 @@ def test_shipped_topologies_load():
 
 def test_the_topology_two_zones_has_two_numa_nodes():
     topology = load_topology("two-zones")
-    assert topology.zones == (
-        Zone(id=0, memory_bytes=GIB, cpus=(0,)),
-        Zone(id=1, memory_bytes=GIB, cpus=(1,)),
+    assert topology.numa_nodes == (
+        TopologyNode(id=0, memory_bytes=GIB, cpus=(0,)),
+        TopologyNode(id=1, memory_bytes=GIB, cpus=(1,)),
     )
     assert topology.distances == ((10, 20), (20, 10))
     assert topology.swap == (SwapDevice(size_bytes=512 * MIB, priority=10),)
@@ -58,17 +58,17 @@ def test_priority_and_distances_may_be_left_out():
 
 def test_a_numa_node_may_have_no_cpu():
     topology = parse({"cpus": 1, "zones": [{"memoryMiB": 512, "cpus": [0]}, {"memoryMiB": 64}]})
-    assert topology.zones[1] == Zone(id=1, memory_bytes=64 * MIB, cpus=())
+    assert topology.numa_nodes[1] == TopologyNode(id=1, memory_bytes=64 * MIB, cpus=())
 
 
 def test_a_numa_node_may_have_no_memory():
     topology = parse({"cpus": 2, "zones": [{"memoryMiB": 512, "cpus": [0]}, {"memoryMiB": 0, "cpus": [1]}]})
-    assert topology.zones[1] == Zone(id=1, memory_bytes=0, cpus=(1,))
+    assert topology.numa_nodes[1] == TopologyNode(id=1, memory_bytes=0, cpus=(1,))
 
 
 def test_a_numa_node_reserves_huge_pages_from_its_memory():
     topology = parse(with_zone({"memoryMiB": 1088 + 4, "cpus": [0], "hugepages": {"1G": 1, "2M": 2}}))
-    assert topology.zones[0].hugepages == (
+    assert topology.numa_nodes[0].hugepages == (
         HugePages(size_bytes=2 * MIB, count=2),
         HugePages(size_bytes=GIB, count=1),
     )

@@ -168,7 +168,7 @@ def test_protection_beside_translations(told):
     document = json.loads(told("--protection", "--json", "--usage", "shop/web/app=64Mi")[1])
     own = document["protection"][-1]
     assert (own["subject"], own["usage"], own["use"]) == ("container app of pod shop/web", 64 << 20, "given")
-    assert own["recursive"] == {"min": "67108864", "low": "0", "shelter": "hard"}
+    assert own["recursive"] == {"min": "67108864", "low": "0", "protection": "hard"}
     assert "protection" not in json.loads(told("--json")[1])
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from memqos.config.settings import resolve
 from memqos.model.node import CgroupVersion
 from memqos.place.opening import boot_options
-from memqos.vm.options import AskedProgram, BootOptions
+from memqos.vm.options import BootOptions, RuntimeBinary
 
 
 def test_boot_options_follow_the_settings():
@@ -19,7 +19,7 @@ def test_boot_options_follow_the_settings():
         "no_checkpoint": True,
     }
     assert boot_options(resolve(given, {})) == BootOptions(
-        runtime_files=(AskedProgram(name="crun", path=Path("r")),),
+        runtime_files=(RuntimeBinary(name="crun", path=Path("r")),),
         kernel_debs=(Path("k"),),
         cgroup=CgroupVersion.V1,
         recursiveprot=False,
@@ -31,9 +31,9 @@ def test_runtimes_that_no_image_has_get_handlers_where_a_daemon_runs_them():
     given = {"runtime": "oci:./build/uxc,containerd+youki,docker+./x/other,runc", "runtime_binary": ["youki=./y"]}
     options = boot_options(resolve(given, {}))
     assert options.runtime_files == (
-        AskedProgram(name="youki", path=Path("y")),
-        AskedProgram(name="uxc", path=Path("build/uxc"), option="--runtime"),
-        AskedProgram(name="other", path=Path("x/other"), option="--runtime"),
+        RuntimeBinary(name="youki", path=Path("y")),
+        RuntimeBinary(name="uxc", path=Path("build/uxc"), option="--runtime"),
+        RuntimeBinary(name="other", path=Path("x/other"), option="--runtime"),
     )
     assert options.handlers == ("youki",)
     assert options.docker_runtimes == ("other",)

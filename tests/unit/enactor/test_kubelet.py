@@ -585,7 +585,7 @@ def test_an_upgrade_updates_the_containers_that_the_older_kubelet_did_not_record
         succeeding = dataclasses.replace(later, plan=plan, succeeds=True)
         pods.bring(succeeding)
         found = {knob for path, knob in wrong_files(bench, succeeding, pods.pods) if "-poduid" in path}
-        assert [one.asked["app"][-1].unified["memory.min"] for one in pods.pods.values()] == ["0", "0"]
+        assert [one.requested["app"][-1].unified["memory.min"] for one in pods.pods.values()] == ["0", "0"]
         assert not enactor.why_not(Ability.RESIZE)
         pods.bring(dataclasses.replace(before, plan=succession(plan, before.plan), succeeds=True))
         assert enactor.why_not(Ability.RESIZE)
@@ -621,7 +621,7 @@ def test_unsupported_orders_are_not_observable():
         under = kubelet("1.36", **TIERED)
         own = "carries out its own plan alone"
         with pytest.raises(EnactorNotAbleError, match=own):
-            node.admitted([WEB], under, zone=0)
+            node.admitted([WEB], under, numa_node=0)
         with pytest.raises(EnactorNotAbleError, match=own):
             node.plan([WEB], under, ended=[OTHER])
         with pytest.raises(EnactorNotAbleError, match=own):

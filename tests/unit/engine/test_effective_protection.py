@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.engine.cgroup.protection import shelter, shelter_document, shelter_text
+from memqos.engine.cgroup.protection import planned_protection, protection_document, protection_text
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
@@ -25,16 +25,19 @@ def planned(*pods, release="1.35", settings=ON, node=NODE, **more):
 
 
 def rows(planned, usage=None):
-    return {str(one.subject): one for one in shelter(*planned, usage)}
+    return {str(one.subject): one for one in planned_protection(*planned, usage)}
 
 
 def test_assumed_usage_is_the_limit_and_is_named():
     found = rows(planned())
     own = found["container c of pod default/web"]
-    assert (own.asked.usage, own.use) == (200 * MIB, "assumed: all of its memory.max")
+    assert (own.configured.usage, own.use) == (200 * MIB, "assumed: all of its memory.max")
     assert (own.recursive.min, own.plain.min, own.limited.min) == (Bytes(64 * MIB),) * 3
-    assert own.recursive.shelter.value == "partial"
-    assert (found["kubepods.slice"].asked.usage, found["kubepods.slice"].use) == (200 * MIB, "sum of the cgroups below")
+    assert own.recursive.protection.value == "partial"
+    assert (found["kubepods.slice"].configured.usage, found["kubepods.slice"].use) == (
+        200 * MIB,
+        "sum of the cgroups below",
+    )
     assert found["pod default/web"].limited is None
 
 
@@ -42,7 +45,7 @@ def test_given_usage_below_the_protection_is_fully_protected():
     own = rows(planned(), {("uid-web", "c"): 32 * MIB})["container c of pod default/web"]
     assert own.use == "given"
     assert own.recursive.min == Bytes(32 * MIB)
-    assert own.recursive.shelter.value == "hard"
+    assert own.recursive.protection.value == "hard"
     # At its pod's own limit a container gets its configured protection, even if it uses less.
     assert own.limited.min == Bytes(64 * MIB)
 
@@ -59,7 +62,7 @@ def test_crun_puts_a_scope_without_protection_in_between():
     found = rows(planned(runtimes=CRUN), {("uid-web", "c"): 64 * MIB})
     scope, own = found["scope of container c of pod default/web"], found["container c of pod default/web"]
     assert str(own.path) == f"{scope.path}/container"
-    assert scope.asked.min == Bytes(0)
+    assert scope.configured.min == Bytes(0)
     assert (own.recursive.min, own.plain.min, own.limited.min) == (Bytes(64 * MIB), Bytes(0), Bytes(0))
     newer = Runtimes(cri=TRIXIE.cri, oci=traits_of("crun", "1.18"))
     own = rows(planned(runtimes=newer), {("uid-web", "c"): 64 * MIB})["container c of pod default/web"]
@@ -73,7 +76,7 @@ def test_unknown_usage():
     assert found["container c of pod default/loose"].use.startswith("assumed: nothing, since it has neither")
     assert found["container d of pod default/loose"].use == "assumed: all of its memory.min"
     assert found["container i of pod default/done"].use.startswith("assumed: nothing, since an init container")
-    assert found["container i of pod default/done"].recursive.shelter.value == "none"
+    assert found["container i of pod default/done"].recursive.protection.value == "none"
 
 
 @pytest.mark.parametrize(("root", "above"), [("", []), ("/pods", ["pods.slice"])])
@@ -92,25 +95,25 @@ def test_without_qos_cgroups_containers_have_no_pod_above(root, above):
 def test_a_cgroup_root_without_protection_removes_all_protection():
     found = rows(planned(settings=KubeletSettings(cgroup_root="/a/b", feature_gates={"MemoryQoS": True})))
     assert next(iter(found)) == "a-b-kubepods.slice"
-    assert found["a-b-kubepods.slice"].asked.min == Bytes(64 * MIB)
+    assert found["a-b-kubepods.slice"].configured.min == Bytes(64 * MIB)
     assert {one.recursive.min for one in found.values()} == {Bytes(0)}
 
 
 def test_an_unknown_container_is_an_error():
     with pytest.raises(KeyError, match="uid-web/x"):
-        shelter(*planned(), {("uid-web", "x"): 1})
+        planned_protection(*planned(), {("uid-web", "x"): 1})
 
 
 def test_text_and_document():
-    found = shelter(*planned(runtimes=CRUN, node=replace(NODE, page_size=65536)))
-    text = shelter_text(found)
+    found = planned_protection(*planned(runtimes=CRUN, node=replace(NODE, page_size=65536)))
+    text = protection_text(found)
     assert "  memory.min 0: 67108864 effective, 0 without memory_recursiveprot, 0 at the pod's limit\n" in text
     assert "  reclaim: takes its usage above the protection" in text
-    [*_, own] = shelter_document(found)
+    [*_, own] = protection_document(found)
     assert own["use"] == "assumed: all of its memory.max"
-    assert own["plain"] == {"min": "0", "low": "0", "shelter": "none"}
-    assert own["asked"] == {"min": "67108864", "low": "0"}
-    assert shelter_document(found)[0]["limited"] is None
+    assert own["plain"] == {"min": "0", "low": "0", "protection": "none"}
+    assert own["configured"] == {"min": "67108864", "low": "0"}
+    assert protection_document(found)[0]["limited"] is None
 
 
 def test_a_refused_container_has_no_protection():
@@ -127,12 +130,12 @@ EVEN = pod(container({"memory": "64Mi", "cpu": "1"}, {"memory": "64Mi", "cpu": "
 
 def test_page_cache_alone_can_kill_where_memory_min_equals_memory_max():
     """Seen with a Guaranteed pod of 512Mi whose program had 300 MiB and wrote 500 MiB of files: kubernetes#137880."""
-    found = shelter(*planned(EVEN))
+    found = planned_protection(*planned(EVEN))
     assert [str(one.subject) for one in found if one.cache_kills] == ["container c of pod default/even"]
-    assert "  warning: memory.min equals memory.max, so at the pod's limit none of its page cache" in shelter_text(
+    assert "  warning: memory.min equals memory.max, so at the pod's limit none of its page cache" in protection_text(
         found
     )
-    assert [one["cacheKills"] for one in shelter_document(found)].count(True) == 1
+    assert [one["cacheKills"] for one in protection_document(found)].count(True) == 1
 
 
 @pytest.mark.parametrize(
@@ -150,9 +153,9 @@ def test_page_cache_alone_can_kill_where_memory_min_equals_memory_max():
     ids=["burstable", "no-policy", "bare-scope", "overhead", "best-effort"],
 )
 def test_reclaimable_page_cache_causes_no_warning(one, more):
-    found = shelter(*planned(one, **more))
+    found = planned_protection(*planned(one, **more))
     assert not any(row.cache_kills for row in found)
-    assert "warning" not in shelter_text(found)
+    assert "warning" not in protection_text(found)
 
 
 def test_each_container_protected_up_to_its_limit_has_a_warning():
@@ -161,4 +164,6 @@ def test_each_container_protected_up_to_its_limit_has_a_warning():
         container({"memory": "32Mi", "cpu": "1"}, {"memory": "48Mi", "cpu": "1"}, name="d"),
         name="two",
     )
-    assert [str(one.subject) for one in shelter(*planned(two)) if one.cache_kills] == ["container c of pod default/two"]
+    assert [str(one.subject) for one in planned_protection(*planned(two)) if one.cache_kills] == [
+        "container c of pod default/two"
+    ]

@@ -24,9 +24,9 @@ def test_no_swap_has_its_reason_with_bundles_too():
 
 def test_values_that_runsc_does_not_read_are_unasked():
     knobs = planned(RUNSC)
-    assert {knob.value for knob, one in knobs.items() if one.unasked} == {"memory.high", "memory.oom.group"}
+    assert {knob.value for knob, one in knobs.items() if one.inexpressible} == {"memory.high", "memory.oom.group"}
     high = knobs[Knob.MEMORY_HIGH]
     assert (str(high.written), str(high.value)) == ("absent", "max")
-    assert high.unasked == "runsc reads no linux.resources.unified before 20260413."
+    assert high.inexpressible == "runsc reads no linux.resources.unified before 20260413."
     assert high.reason.source == "gVisor runsc/cgroup"
     assert (str(knobs[Knob.MEMORY_MAX].value), str(knobs[Knob.MEMORY_SWAP_MAX].value)) == ("268435456", "0")

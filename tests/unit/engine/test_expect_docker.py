@@ -30,7 +30,7 @@ def planned(runtimes=DOCKER):
 @pytest.mark.parametrize("runtimes", [DOCKER, UNSURE], ids=str)
 def test_values_without_a_field_of_docker_are_unasked(runtimes):
     knobs = planned(runtimes).knobs
-    assert {knob.value: one.unasked for knob, one in knobs.items() if one.unasked} == {
+    assert {knob.value: one.inexpressible for knob, one in knobs.items() if one.inexpressible} == {
         "memory.high": "HostConfig has no field for memory.high.",
         "memory.oom.group": "HostConfig has no field for memory.oom.group: OomKillDisable is ignored on cgroup v2.",
     }
@@ -63,8 +63,8 @@ def test_it_is_not_observable_and_the_rest_is_judged():
 
 def test_the_document_names_it():
     knobs = planned().knobs
-    assert expected_document(knobs[Knob.MEMORY_HIGH])["unasked"] == "HostConfig has no field for memory.high."
-    assert "unasked" not in expected_document(knobs[Knob.MEMORY_MAX])
+    assert expected_document(knobs[Knob.MEMORY_HIGH])["inexpressible"] == "HostConfig has no field for memory.high."
+    assert "inexpressible" not in expected_document(knobs[Knob.MEMORY_MAX])
 
 
 @pytest.mark.parametrize("version", ["5.4.2", ""])

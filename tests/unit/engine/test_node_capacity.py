@@ -6,7 +6,7 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.cgroups import kubepods_hugetlb_at_start
 from memqos.model.knob import Knob
-from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
+from memqos.model.node import KubeletSettings, NodeFacts, NumaNode
 from memqos.model.pod import CRITICAL_PRIORITY
 from tests.unit.engine.pods import amounts, container, pod, resources
 
@@ -50,8 +50,8 @@ def test_cpu_in_thousandths_and_before_memory():
 
 
 def test_huge_pages_of_all_numa_nodes_add_up():
-    zones = tuple(NumaZone(id=n, memory=GIB, hugepages={2 * MIB: 8}) for n in (0, 1))
-    node = NodeFacts(memory=2 * GIB, cpus=2, zones=zones)
+    zones = tuple(NumaNode(id=n, memory=GIB, hugepages={2 * MIB: 8}) for n in (0, 1))
+    node = NodeFacts(memory=2 * GIB, cpus=2, numa_nodes=zones)
     fits, over = (pod(container({"hugepages-2Mi": size}), name=size) for size in ("32Mi", "34Mi"))
     message = "Node didn't have enough resource: hugepages-2Mi, requested: 35651584, used: 0, capacity: 33554432"
     assert refused(over, fits, node=node) == [("default/34Mi", "OutOfhugepages-2Mi", message)]
@@ -82,7 +82,7 @@ def test_a_pod_without_requests_always_fits():
 
 
 def test_huge_pages_reduce_the_offered_memory():
-    node = NodeFacts(memory=2 * GIB, cpus=2, zones=(NumaZone(id=0, memory=2 * GIB, hugepages={2 * MIB: 100}),))
+    node = NodeFacts(memory=2 * GIB, cpus=2, numa_nodes=(NumaNode(id=0, memory=2 * GIB, hugepages={2 * MIB: 100}),))
     asks = {"hugepages-2Mi": "150Mi", "memory": "1Mi", "cpu": "1m"}
     message = (
         "Node didn't have enough resource: hugepages-2Mi, requested: 157286400, used: 104857600, capacity: 209715200"
@@ -119,14 +119,14 @@ def test_no_pod_is_refused_without_the_option():
 
 def test_a_negative_rest_is_zero():
     reserved = KubeletSettings(system_reserved=amounts({"memory": "1Gi"}))
-    node = NodeFacts(memory=2 * GIB, cpus=2, zones=(NumaZone(id=0, memory=2 * GIB, hugepages={2 * MIB: 600}),))
+    node = NodeFacts(memory=2 * GIB, cpus=2, numa_nodes=(NumaNode(id=0, memory=2 * GIB, hugepages={2 * MIB: 600}),))
     [(_, _, message)] = refused(pod(container({"memory": "1"})), settings=reserved, node=node)
     assert message.endswith("capacity: 0")
 
 
 def test_the_memory_manager_is_first_and_releases_a_refused_pod():
-    zones = tuple(NumaZone(id=number, memory=GIB) for number in (0, 1))
-    node = NodeFacts(memory=2 * GIB, cpus=2, zones=zones)
+    zones = tuple(NumaNode(id=number, memory=GIB) for number in (0, 1))
+    node = NodeFacts(memory=2 * GIB, cpus=2, numa_nodes=zones)
     settings = KubeletSettings(
         memory_manager_policy="Static",
         system_reserved=amounts({"memory": "100Mi"}),
@@ -146,7 +146,7 @@ def test_the_memory_manager_is_first_and_releases_a_refused_pod():
 
 
 def test_huge_pages_of_a_size_that_no_numa_node_has():
-    node = NodeFacts(memory=2 * GIB, cpus=2, zones=(NumaZone(id=0, memory=2 * GIB),))
+    node = NodeFacts(memory=2 * GIB, cpus=2, numa_nodes=(NumaNode(id=0, memory=2 * GIB),))
     own = pod(container({"hugepages-2Mi": "2Mi"}, {"hugepages-2Mi": "2Mi", "memory": "64Mi"}))
     message = "Node didn't have enough resource: hugepages-2Mi, requested: 2097152, used: 0, capacity: 0"
     assert refused(own, node=node) == [("default/p", "OutOfhugepages-2Mi", message)]
@@ -155,9 +155,9 @@ def test_huge_pages_of_a_size_that_no_numa_node_has():
 @pytest.mark.parametrize(("enforced", "left"), [((), 16 * MIB), (("pods",), 12 * MIB)])
 def test_huge_pages_of_kubepods_when_a_kubelet_starts(enforced, left):
     """kubepods' limits, 0 for a size without pages; later the kubelet writes 2^62."""
-    zone = NumaZone(id=0, memory=2 * GIB, cpus=(0, 1), hugepages={2 * MIB: 8})
+    zone = NumaNode(id=0, memory=2 * GIB, cpus=(0, 1), hugepages={2 * MIB: 8})
     settings = KubeletSettings(
         enforce_node_allocatable=enforced, system_reserved=amounts({"hugepages-2Mi": "4Mi", "memory": "1Mi"})
     )
-    kubelet = Kubelet.of(node=NodeFacts(memory=2 * GIB, cpus=2, zones=(zone,)), settings=settings, release="1.36")
+    kubelet = Kubelet.of(node=NodeFacts(memory=2 * GIB, cpus=2, numa_nodes=(zone,)), settings=settings, release="1.36")
     assert kubepods_hugetlb_at_start(kubelet) == {Knob.HUGETLB_2MB_MAX: left, Knob.HUGETLB_1GB_MAX: 0}

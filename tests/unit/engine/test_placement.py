@@ -12,13 +12,13 @@ from memqos.engine.numa.policies import Policies
 from memqos.engine.releases.release import Release
 from memqos.errors import ManifestError
 from memqos.model.knob import ABSENT, Knob, Text
-from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, NumaZone
+from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, NumaNode
 from memqos.model.quantity import Quantity
 from tests.unit.engine.pods import container, equal, pod
 
 GI = 1 << 30
 NODE = NodeFacts(
-    memory=4 * GI, cpus=4, zones=tuple(NumaZone(id=one, memory=GI, distances=(10, 20, 20, 20)) for one in range(4))
+    memory=4 * GI, cpus=4, numa_nodes=tuple(NumaNode(id=one, memory=GI, distances=(10, 20, 20, 20)) for one in range(4))
 )
 STATIC = KubeletSettings(
     memory_manager_policy="Static",
@@ -74,8 +74,8 @@ def test_an_ended_pod_frees_its_numa_node():
 
     assert mems(planned(two, table=after(one))) == {("b", "c"): "1"}
     assert mems(planned(two, guaranteed("next", "600Mi"), table=after(one))) == {("b", "c"): "1", ("next", "c"): "0"}
-    assert [zone.assignments for zone in after().zones.values()] == [1, 1, 0, 0]
-    assert [zone.assignments for zone in after(one, two, huge).zones.values()] == [0, 0, 0, 0]
+    assert [zone.assignments for zone in after().numa_nodes.values()] == [1, 1, 0, 0]
+    assert [zone.assignments for zone in after(one, two, huge).numa_nodes.values()] == [0, 0, 0, 0]
 
 
 def test_several_numa_nodes_read_as_a_range():

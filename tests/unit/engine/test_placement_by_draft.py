@@ -12,13 +12,15 @@ from memqos.engine.numa.policies import Policies
 from memqos.engine.releases.release import Release, Variant
 from memqos.errors import ManifestError, UsageError
 from memqos.model.knob import ABSENT, Knob
-from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
+from memqos.model.node import KubeletSettings, NodeFacts, NumaNode
 from memqos.model.pod import ContainerKind
 from memqos.model.quantity import Quantity
 from tests.unit.engine.pods import container, equal, pod
 
 GI = 1 << 30
-NODE = NodeFacts(memory=2 * GI, cpus=2, zones=tuple(NumaZone(id=one, memory=GI, distances=(10, 20)) for one in (0, 1)))
+NODE = NodeFacts(
+    memory=2 * GI, cpus=2, numa_nodes=tuple(NumaNode(id=one, memory=GI, distances=(10, 20)) for one in (0, 1))
+)
 LIKE = ((0, {"memory": Quantity.parse("130Mi")}), (1, {"memory": Quantity.parse("130Mi")}))
 STATIC = KubeletSettings(
     memory_manager_policy="Static",

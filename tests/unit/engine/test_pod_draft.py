@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.model.knob import Knob, Text
-from memqos.model.node import CgroupVersion, NumaZone, SwapBehavior
+from memqos.model.node import CgroupVersion, NumaNode, SwapBehavior
 from memqos.model.pod import CRITICAL_PRIORITY, ContainerKind, Pod
 from tests.unit.engine.anything import FACTORS, PODS, POLICIES, RELEASES
 from tests.unit.engine.pods import NODE, ON, amounts, container, equal, pod, resources
@@ -106,7 +106,7 @@ def test_pods_that_are_alike_share_their_plan():
 @pytest.mark.parametrize("reasons", [True, False])
 def test_equal_requests_with_different_numa_nodes_are_not_shared(reasons):
     """The Memory Manager's NUMA nodes are part of the request to the runtime."""
-    node = replace(NODE, memory=4 << 30, zones=(NumaZone(id=0, memory=2 << 30), NumaZone(id=1, memory=2 << 30)))
+    node = replace(NODE, memory=4 << 30, numa_nodes=(NumaNode(id=0, memory=2 << 30), NumaNode(id=1, memory=2 << 30)))
     settings = replace(
         ON,
         memory_manager_policy="Static",

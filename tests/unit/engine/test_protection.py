@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memqos.engine.cgroup.effective_protection import Effective, Protected, Shelter, effective, settled
+from memqos.engine.cgroup.effective_protection import Effective, Protected, ProtectionKind, effective, settled
 from memqos.model.knob import MAX, Bytes
 from memqos.model.path import ROOT, CgroupPath
 
@@ -62,12 +62,12 @@ def test_claims_beyond_the_parents_are_reduced_in_proportion(recursive):
         "/A/B/E": 0,
         "/A/B/F": 0,
     }
-    assert [one.shelter for one in found.values()] == [
-        Shelter.PARTIAL,
-        Shelter.PARTIAL,
-        Shelter.PARTIAL,
-        Shelter.NONE,
-        Shelter.NONE,
+    assert [one.protection for one in found.values()] == [
+        ProtectionKind.PARTIAL,
+        ProtectionKind.PARTIAL,
+        ProtectionKind.PARTIAL,
+        ProtectionKind.NONE,
+        ProtectionKind.NONE,
     ]
 
 
@@ -99,7 +99,7 @@ def test_a_limits_reclaim_begins_below_the_limit():
     within = effective(cgroups, root=at("kubepods/pod"))
     assert list(within) == [at("kubepods/pod/app")]
     assert within[at("kubepods/pod/app")] == Effective(usage=100 * MIB, min=Bytes(100 * MIB), low=Bytes(0))
-    assert within[at("kubepods/pod/app")].shelter is Shelter.HARD
+    assert within[at("kubepods/pod/app")].protection is ProtectionKind.HARD
     assert settled(cgroups, root=at("kubepods/pod")) == {at("kubepods/pod/app"): 100 * MIB}
 
 
@@ -131,9 +131,9 @@ def test_max_wraps_in_the_kernels_words_below_a_parent():
     # s has 2^51 - 1 pages; times b's 25600 that is beyond 64 bits and leaves 2^61 - 25600, 90071992547408 * 25600.
     found = effective(tree(s=(100, {"low": "max"}), s_b=(100, {})))
     assert found[at("s")].low is MAX
-    assert found[at("s")].shelter is Shelter.SOFT
+    assert found[at("s")].protection is ProtectionKind.SOFT
     assert found[at("s/b")].low == Bytes(90071992547408 * PAGE)
-    assert effective(tree(s=(100, {"min": "max"})))[at("s")].shelter is Shelter.HARD
+    assert effective(tree(s=(100, {"min": "max"})))[at("s")].protection is ProtectionKind.HARD
 
 
 @pytest.mark.parametrize(("page_size", "counted"), [(4096, 122880), (16384, 114688), (65536, 65536)])
@@ -242,7 +242,7 @@ def test_reclaim_ends_when_every_leaf_is_within_its_protection(cgroups, recursiv
     for path, one in effective(after, recursive=recursive).items():
         assert left[path] <= cgroups[path].usage
         if len(path.parts) == 3 and one.usage:
-            assert one.shelter in {Shelter.HARD, Shelter.SOFT}
+            assert one.protection in {ProtectionKind.HARD, ProtectionKind.SOFT}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from memqos.engine.answer.finding import Setter, Subject, Verdict
-from memqos.engine.answer.unrequested_files import UNNAMED, Unnamed, shown_of_asked, unnamed_findings
+from memqos.engine.answer.unrequested_files import UNNAMED, Unnamed, shown_text, unnamed_findings
 from memqos.engine.plan import Level
 from memqos.model.path import CgroupPath
 from memqos.model.reading import NoFile, Unreadable
@@ -85,7 +85,9 @@ def test_an_unknown_file_is_compared_with_a_container_without_requests():
 
 def test_a_requested_file_must_have_the_requested_value():
     asked = {"memory.swap.high": "8192", "memory.zswap.max": "0", "io.weight": None}
-    several = found({"memory.swap.high": "max\n", "memory.zswap.max": "0\n", "io.weight": "default 5\n"}, asked=asked)
+    several = found(
+        {"memory.swap.high": "max\n", "memory.zswap.max": "0\n", "io.weight": "default 5\n"}, requested=asked
+    )
     assert deviating(several) == {"memory.swap.high": ("8192", "max")}
     assert several[0].reason.rule == "a request names memory.swap.high"
     assert several[1].evidence == {"files": "memory.zswap.max", "not judged": "io.weight"}
@@ -106,7 +108,7 @@ def test_a_requested_file_must_have_the_requested_value():
     ],
 )
 def test_the_text_of_a_file_after_a_request(name, text, shown):
-    assert shown_of_asked(name, text, 4096) == shown
+    assert shown_text(name, text, 4096) == shown
 
 
 def test_with_an_unmodelled_runtime_only_requested_files_are_judged():
@@ -117,7 +119,7 @@ def test_with_an_unmodelled_runtime_only_requested_files_are_judged():
         "memory.zswap.max": "0\n",
         "pids.max": "max\n",
     }
-    several = found(files, asked=asked, unmodelled="youki is not modelled")
+    several = found(files, requested=asked, unmodelled="youki is not modelled")
     assert deviating(several) == {"memory.swap.high": ("8192", "max")}
     left = [(one.knob, one.verdict, one.why_not, one.evidence) for one in several[1:]]
     assert left == [

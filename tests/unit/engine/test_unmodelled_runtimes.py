@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.engine.cgroup.protection import shelter, shelter_document, shelter_text
+from memqos.engine.cgroup.protection import planned_protection, protection_document, protection_text
 from memqos.engine.cgroup.throttle import slowing, slowing_document, slowing_text
 from memqos.engine.cgroup.usage import in_sandbox, unanswered
 from memqos.engine.cgroup.victims import shortages, shortages_document, shortages_text
@@ -53,9 +53,9 @@ def left_out(rows):
     ],
 )
 def test_protection_names_containers_that_are_not_modelled(runtimes, whys):
-    found = shelter(*planned(runtimes))
-    assert left_out(shelter_document(found)) == dict(zip(NAMES, whys, strict=True))
-    text = shelter_text(found)
+    found = planned_protection(*planned(runtimes))
+    assert left_out(protection_document(found)) == dict(zip(NAMES, whys, strict=True))
+    text = protection_text(found)
     for name, why in zip(NAMES, whys, strict=True):
         assert f"\n{name}\n  not modelled: {why}" in text
 
@@ -63,8 +63,8 @@ def test_protection_names_containers_that_are_not_modelled(runtimes, whys):
 def test_modelled_containers_are_not_left_out():
     plan, kubelet = planned(TRIXIE)
     assert unanswered(plan, kubelet, tuple(Knob)) == ()
-    assert left_out(shelter_document(shelter(plan, kubelet))) == {}
-    assert "not modelled" not in shelter_text(shelter(plan, kubelet))
+    assert left_out(protection_document(planned_protection(plan, kubelet))) == {}
+    assert "not modelled" not in protection_text(planned_protection(plan, kubelet))
     assert "left_out" not in shortages_document(shortages(plan, kubelet))[0]
 
 
@@ -75,11 +75,11 @@ def test_a_single_container_sandbox_holds_its_container():
 
 
 def test_the_use_of_a_container_in_a_sandbox_is_its_limit_and_counts_for_its_pod():
-    rows = {str(one.subject): one for one in shelter(*planned(RUNSC))}
+    rows = {str(one.subject): one for one in planned_protection(*planned(RUNSC))}
     above = rows["pod default/web"]
-    assert (above.asked.usage, rows[NAMES[0]].use) == (209715200, "assumed: all of its memory limit")
+    assert (above.configured.usage, rows[NAMES[0]].use) == (209715200, "assumed: all of its memory limit")
     assert above.unsure.startswith("the sandbox's own usage comes on top")
-    assert f"  not certain: {above.unsure}" in shelter_text(tuple(rows.values()))
+    assert f"  not certain: {above.unsure}" in protection_text(tuple(rows.values()))
 
 
 def test_a_refused_container_is_named_nowhere():
@@ -113,13 +113,13 @@ def test_pods_of_a_class_alone_are_left_out():
 def test_protection_next_to_an_unmodelled_container_is_uncertain():
     """Under 1.36 the message resets memory.min and memory.low of the second, and has no memory.min of the first."""
     tiered = replace(ON, memory_reservation_policy=ReservationPolicy.TIERED)
-    rows = {str(one.subject): one for one in shelter(*planned(YOUKI, release="1.36", settings=tiered))}
+    rows = {str(one.subject): one for one in planned_protection(*planned(YOUKI, release="1.36", settings=tiered))}
     app, side = (rows[name] for name in NAMES)
     assert (app.not_modelled, app.unsure) == (f"memory.min: {BY_OCI}", "")
-    assert (side.not_modelled, str(side.asked.low)) == ("", "0")
+    assert (side.not_modelled, str(side.configured.low)) == ("", "0")
     assert side.unsure == "computed as if app of its pod claimed nothing, which is not modelled"
-    assert [one["unsure"] for one in shelter_document((app, side)) if "unsure" in one] == [side.unsure]
-    assert f"  not certain: {side.unsure}" in shelter_text((side,))
+    assert [one["unsure"] for one in protection_document((app, side)) if "unsure" in one] == [side.unsure]
+    assert f"  not certain: {side.unsure}" in protection_text((side,))
 
 
 def test_throttling_names_containers_whose_high_is_not_modelled():

@@ -14,7 +14,7 @@ from memqos.model.node import (
     CgroupVersion,
     KubeletSettings,
     NodeFacts,
-    NumaZone,
+    NumaNode,
     ReservationPolicy,
     SwapBehavior,
 )
@@ -165,7 +165,7 @@ def test_single_process_oom_kill_cannot_be_false_on_v1():
     assert expect([], Kubelet.of(node=node, settings=settings, release="1.31")).release == "1.31"
 
 
-HUGE = replace(NODE, pids=32768, zones=(NumaZone(id=0, memory=8 << 30, hugepages={2 << 20: 8}),))
+HUGE = replace(NODE, pids=32768, numa_nodes=(NumaNode(id=0, memory=8 << 30, hugepages={2 << 20: 8}),))
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,16 @@
 
 import pytest
 
-from memqos.model.node import NumaZone
+from memqos.model.node import NumaNode
 from memqos.model.topology import Fallback, fallback
 
 GIB = 1 << 30
 
 
-def zones(*rows: tuple[int, ...], cpus: str = "cccc", memory: str = "mmmm") -> list[NumaZone]:
+def zones(*rows: tuple[int, ...], cpus: str = "cccc", memory: str = "mmmm") -> list[NumaNode]:
     """NUMA nodes with these distances; a dot in `cpus` or `memory` is a node without."""
     return [
-        NumaZone(
+        NumaNode(
             id=number,
             memory=GIB if memory[number] == "m" else 0,
             cpus=(number,) if cpus[number] == "c" else (),
@@ -54,12 +54,12 @@ def test_the_nearest_may_have_the_higher_number():
     ],
     ids=["one", "two", "equal", "untold", "told-of-some", "none"],
 )
-def test_numa_nodes_without_an_observable_order(there: list[NumaZone]):
+def test_numa_nodes_without_an_observable_order(there: list[NumaNode]):
     assert fallback(there) is None
 
 
 def test_distances_follow_the_order_of_ids_with_gaps():
     rows = zones((10, 15, 30), (15, 10, 30), (30, 30, 10))
-    gaps = [NumaZone(id=4 * one.id, memory=one.memory, cpus=one.cpus, distances=one.distances) for one in rows]
+    gaps = [NumaNode(id=4 * one.id, memory=one.memory, cpus=one.cpus, distances=one.distances) for one in rows]
 
     assert fallback(gaps) == Fallback(home=4, near=0, far=8)

@@ -11,7 +11,7 @@ from memqos.errors import MachineryError
 from memqos.laboratory.evidence import Folder, MachineLog, Sink
 from memqos.model.node import CgroupDriver
 from memqos.node.connection import node_on
-from memqos.node.requests.lifecycle import Life
+from memqos.node.requests.lifecycle import LifecycleVerbs
 from memqos.place.fake import FakePlace
 from memqos.runtime.calls import RecordedCalls
 from memqos.threads import submit
@@ -147,7 +147,7 @@ def test_a_program_run_next_to_other_cases_is_recorded_with_its_own(log, sink, t
     node = node_of(log)
     with (
         log.to(sink("running")),
-        node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), Life) as life,
+        node.requests_as(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), LifecycleVerbs) as life,
         ThreadPoolExecutor(max_workers=1, thread_name_prefix="asker") as pool,
     ):
 

@@ -37,7 +37,7 @@ CASES = cases_of(claims.load(Path(__file__).parents[3] / "suites").values())
 
 
 def verbs_asked_of(kind: type) -> dict[str, Callable[[Any], Sequence[Finding]]]:
-    """The verbs of `Life` and `Conversation` in the suites' cases, by the names of their claims."""
+    """The verbs of `LifecycleVerbs` and `CriVerbs` in the suites' cases, by the names of their claims."""
     asked = {case.name: case.asks for case in CASES if case.asks.verb in verbs_of(kind)}
     return {name: functools.partial(perform, asks=asks, request=CATALOGUE.request) for name, asks in asked.items()}
 

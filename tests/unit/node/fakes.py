@@ -17,12 +17,12 @@ from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.engine.releases.release import Variant
 from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.errors import RuntimeCallError
-from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts, NumaZone
+from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts, NumaNode
 from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
 from memqos.model.reading import Reading
 from memqos.node import NodeUnderTest
-from memqos.node.occupancy import Tidying
+from memqos.node.occupancy import Cleanup
 from memqos.node.pods.recorder import Weight
 from memqos.place.fake import FakeAgent, FakeSampler
 from memqos.probe.facts import TargetFacts
@@ -32,13 +32,13 @@ from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FakeCgroups
 from memqos.target.fake import FakeAnswer, FakeTarget
 
-ZONES = tuple(NumaZone(id=number, memory=1 << 30, cpus=(number,)) for number in (0, 1))
-FAR = tuple(NumaZone(id=number, memory=1 << 30, cpus=cpus) for number, cpus in ((0, (0, 1)), (1, ())))
+ZONES = tuple(NumaNode(id=number, memory=1 << 30, cpus=(number,)) for number in (0, 1))
+FAR = tuple(NumaNode(id=number, memory=1 << 30, cpus=cpus) for number, cpus in ((0, (0, 1)), (1, ())))
 FOUR = tuple(
-    NumaZone(id=number, memory=512 << 20, cpus=(number,), distances=distances)
+    NumaNode(id=number, memory=512 << 20, cpus=(number,), distances=distances)
     for number, distances in enumerate([(10, 12, 28, 28), (12, 10, 28, 28), (28, 28, 10, 12), (28, 28, 12, 10)])
 )
-FACTS = NodeFacts(memory=2 << 30, swap=512 << 20, cpus=2, zones=ZONES, hugepage_sizes=(), kernel="6.12")
+FACTS = NodeFacts(memory=2 << 30, swap=512 << 20, cpus=2, numa_nodes=ZONES, hugepage_sizes=(), kernel="6.12")
 
 
 class Runtime(FakeRuntime):
@@ -113,8 +113,8 @@ class Bench:
         disposable: bool = False,
         **facts: Any,
     ) -> None:
-        zones = facts.get("node", FACTS).zones
-        self.cgroups = FakeCgroups(hierarchy=hierarchy, zones=f"0-{zones[-1].id}")
+        zones = facts.get("node", FACTS).numa_nodes
+        self.cgroups = FakeCgroups(hierarchy=hierarchy, numa_nodes=f"0-{zones[-1].id}")
         self.runtime = Runtime(self.cgroups, runtimes)
         self.log = Log()
         self.killed: list[str] = []
@@ -156,7 +156,7 @@ class Bench:
             recorder=self.log,
             driver=CgroupDriver.SYSTEMD,
             runtimes=self.runtimes,
-            tidying=Tidying(disposable=self.disposable),
+            cleanup=Cleanup(disposable=self.disposable),
         )
 
     @property

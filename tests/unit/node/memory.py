@@ -151,7 +151,7 @@ class MemoryBench(Zoned, Compressing, Bench):
         verb, zone, amount = [*argv[3:6], "", "", ""][:3]
         if verb == "memqos-huge-pages":
             used = self._huge_pages()
-            rows = [f"{zone.id} {self.huge} {self.huge - used.get(zone.id, 0)}" for zone in self.node.facts.zones]
+            rows = [f"{zone.id} {self.huge} {self.huge - used.get(zone.id, 0)}" for zone in self.node.facts.numa_nodes]
             return 0, "\n".join(rows).encode(), b""
         if verb in {"memqos-huge", "memqos-unhuge"}:
             self.huge = 16 if verb == "memqos-huge" else 0

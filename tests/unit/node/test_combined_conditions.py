@@ -7,8 +7,8 @@ from memqos.model.knob import Knob
 from memqos.node import after, both, either, ended, rises
 from memqos.node.behaviour import watch
 from memqos.node.behaviour.conditions import Unfinished
-from memqos.node.behaviour.watch import Waiting
-from memqos.node.behaviour.watched_container import Sees
+from memqos.node.behaviour.watch import PendingConditions
+from memqos.node.behaviour.watched_container import ContainerCondition
 from tests.unit.node.fakes import Bench, kubelet, pod
 from tests.unit.node.samples import EVENTS, events, sample
 
@@ -50,7 +50,7 @@ def test_parts_are_seen_as_they_are_put_together(combined, looks, number):
 def test_a_combination_is_described_in_words():
     combined = both("a", either("b", after("c", "d")), both("e"))
 
-    assert combined.told(str) == "a and (b or (c and later d)) and e"
+    assert combined.in_words(str) == "a and (b or (c and later d)) and e"
 
 
 def test_fulfilled_conditions_are_not_asked_again_and_later_ones_not_yet():
@@ -148,7 +148,7 @@ def test_samples_delivered_together_count_in_order_of_time():
     """An earlier event in another container does not come after, though it is delivered at the same time."""
     high = rises("memory.events", "high")
     one, two = Seen("one", sample(events(high=1), at=2.0)), Seen("two", sample(events(high=1), at=1.0))
-    waiting = Waiting([after(Sees(one, high), Sees(two, high))])
+    waiting = PendingConditions([after(ContainerCondition(one, high), ContainerCondition(two, high))])
 
     assert not waiting.is_over()
     two.samples.append(sample(events(high=1), at=3.0))

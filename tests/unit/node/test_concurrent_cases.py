@@ -11,7 +11,7 @@ from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.errors import MachineryError
 from memqos.model.knob import Knob
 from memqos.node.fake import fake_node
-from memqos.node.requests.concurrent_requests import Ahead, ahead_of
+from memqos.node.requests.concurrent_requests import ConcurrentCases, concurrent_cases
 from memqos.node.requests.container_requests import Requests
 from memqos.plugin.collection.catalogue import Catalogue
 from memqos.plugin.machines.shared import alike
@@ -46,15 +46,17 @@ def told() -> list[str]:
 
 
 @pytest.fixture
-def ahead(told: list[str]) -> Iterator[Callable[..., Ahead[str]]]:
+def ahead(told: list[str]) -> Iterator[Callable[..., ConcurrentCases[str]]]:
     contexts = []
 
-    def made(upcoming: Sequence[str], judge: Callable[[str, str], Sequence[Finding]], askers: int = 2) -> Ahead[str]:
-        context = ahead_of(
+    def made(
+        upcoming: Sequence[str], judge: Callable[[str, str], Sequence[Finding]], askers: int = 2
+    ) -> ConcurrentCases[str]:
+        context = concurrent_cases(
             [f"asker-{number}" for number in range(askers)],
             upcoming,
             judge,
-            beside=lambda name, error: told.append(f"{name}: {error}"),
+            on_failure=lambda name, error: told.append(f"{name}: {error}"),
             leaves=lambda: False,
         )
         contexts.append(context)
@@ -65,7 +67,7 @@ def ahead(told: list[str]) -> Iterator[Callable[..., Ahead[str]]]:
         context.__exit__(None, None, None)
 
 
-def test_as_many_cases_run_as_there_are_askers(ahead: Callable[..., Ahead[str]]) -> None:
+def test_as_many_cases_run_as_there_are_askers(ahead: Callable[..., ConcurrentCases[str]]) -> None:
     both = threading.Barrier(2, timeout=SOON)
 
     def judge(asker: str, name: str) -> Sequence[Finding]:
@@ -79,7 +81,7 @@ def test_as_many_cases_run_as_there_are_askers(ahead: Callable[..., Ahead[str]])
     assert {names[1] for names in told} == {"asker-0", "asker-1"}
 
 
-def test_each_case_is_judged_once_and_none_that_was_passed_over(ahead: Callable[..., Ahead[str]]) -> None:
+def test_each_case_is_judged_once_and_none_that_was_passed_over(ahead: Callable[..., ConcurrentCases[str]]) -> None:
     judged: list[str] = []
 
     def judge(asker: str, name: str) -> Sequence[Finding]:
@@ -93,7 +95,9 @@ def test_each_case_is_judged_once_and_none_that_was_passed_over(ahead: Callable[
     assert sorted(judged) == ["one", "three", "two", "unforeseen"]
 
 
-def test_a_failure_next_to_another_case_is_reported_as_such(ahead: Callable[..., Ahead[str]], told: list[str]) -> None:
+def test_a_failure_next_to_another_case_is_reported_as_such(
+    ahead: Callable[..., ConcurrentCases[str]], told: list[str]
+) -> None:
     """One case kills what the other one needs: the other one is not to blame, and they cannot be told apart."""
     both, attempts = threading.Barrier(2, timeout=SOON), list[str]()
 
@@ -114,7 +118,9 @@ def test_a_failure_next_to_another_case_is_reported_as_such(ahead: Callable[...,
     assert told == ["innocent: innocent failed.", "kills: kills failed."]
 
 
-def test_a_failure_alone_is_reported_by_its_error_only(ahead: Callable[..., Ahead[str]], told: list[str]) -> None:
+def test_a_failure_alone_is_reported_by_its_error_only(
+    ahead: Callable[..., ConcurrentCases[str]], told: list[str]
+) -> None:
     attempts: list[str] = []
 
     def judge(asker: str, name: str) -> Sequence[Finding]:
@@ -137,7 +143,7 @@ def test_what_was_not_begun_is_not_begun_at_the_end() -> None:
             go_on.wait(SOON)
         return found(name)
 
-    with ahead_of(["asker"], ["one", "two", "three"], judge, beside=never, leaves=lambda: False) as cases:
+    with concurrent_cases(["asker"], ["one", "two", "three"], judge, on_failure=never, leaves=lambda: False) as cases:
         cases.findings("one")
         began.wait(SOON)
         threading.Timer(0.05, go_on.set).start()
@@ -152,8 +158,10 @@ def test_requests_run_in_pods_of_their_own() -> None:
         return requests.judge(CATALOGUE.request(name))
 
     with (
-        node.asking_each(pods, CATALOGUE.kubelet("v1.36-none")) as askers,
-        ahead_of(askers, ["limit", "update-unified-high"], judge, beside=never, leaves=lambda: False) as cases,
+        node.requests_of_each(pods, CATALOGUE.kubelet("v1.36-none")) as askers,
+        concurrent_cases(
+            askers, ["limit", "update-unified-high"], judge, on_failure=never, leaves=lambda: False
+        ) as cases,
     ):
         limit, high = cases.findings("limit"), cases.findings("update-unified-high")
 
@@ -166,7 +174,7 @@ def test_requests_run_in_pods_of_their_own() -> None:
 def test_a_waiting_container_is_judged_in_its_own_pod() -> None:
     node, pods = fake_node(), alike(CATALOGUE.pod("best-effort"), 2)
     case = CATALOGUE.request("update-later")
-    with node.asking_each(pods, CATALOGUE.kubelet("v1.36-none")) as (first, second):
+    with node.requests_of_each(pods, CATALOGUE.kubelet("v1.36-none")) as (first, second):
         first.stand(case)
         late = second.judge(case)
 

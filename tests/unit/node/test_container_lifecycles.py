@@ -20,7 +20,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
-from memqos.node.requests.lifecycle import Life
+from memqos.node.requests.lifecycle import LifecycleVerbs
 from memqos.node.requests.verbs import Outcomes
 from memqos.place.fake import FakePlace
 from tests.unit.node.asked import CATALOGUE, Asked, deviating, verbs_asked_of
@@ -33,7 +33,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 EVERYTHING = CATALOGUE.request("everything")
-Verb = Callable[[Life], Sequence[Finding]]
+Verb = Callable[[LifecycleVerbs], Sequence[Finding]]
 
 
 class Lives(Asked):
@@ -99,13 +99,13 @@ def asked(
     place = FakePlace(runtimes=PASSING_HUGE_PAGES)
     runtime: Any = kind(place, driver)
     node = node_on(place, runtime, recorder=NoRecorder(), driver=driver, runtimes=runtimes, parallel=parallel)
-    with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), Life) as life:
+    with node.requests_as(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), LifecycleVerbs) as life:
         return verb(life)
 
 
 OF_BUNDLES = "before-its-start"
 """Only with an OCI runtime that is driven directly: test_created_containers.py."""
-VERBS: Mapping[str, Verb] = {name: verb for name, verb in verbs_asked_of(Life).items() if name != OF_BUNDLES}
+VERBS: Mapping[str, Verb] = {name: verb for name, verb in verbs_asked_of(LifecycleVerbs).items() if name != OF_BUNDLES}
 
 
 @pytest.mark.parametrize("driver", list(CgroupDriver))
@@ -230,7 +230,7 @@ class ClobbersWhatStands(Lives):
 
 TOGETHER = {name: CATALOGUE.request(name) for name in ("everything", "unified-high", "limit")}
 TOGETHER_RIGHT = {"everything": EVERYTHING, "everything again": EVERYTHING, "limit": CATALOGUE.request("limit")}
-SEVERAL: Mapping[str, Callable[[Life], Callable[[Mapping[str, RequestCase]], Outcomes]]] = {
+SEVERAL: Mapping[str, Callable[[LifecycleVerbs], Callable[[Mapping[str, RequestCase]], Outcomes]]] = {
     "daemon-reload": lambda it: it.systemd_reloaded,
     "daemon-reexec": lambda it: it.systemd_replaced,
     "restart": lambda it: it.daemon_restarted,
@@ -248,7 +248,7 @@ def together(kind: type[Lives], verb: str, cases: Mapping[str, RequestCase], hap
 
     outcomes: list[Outcomes] = []
 
-    def ask(life: Life) -> Sequence[Finding]:
+    def ask(life: LifecycleVerbs) -> Sequence[Finding]:
         outcomes.append(SEVERAL[verb](life)(cases))
         return []
 
@@ -352,7 +352,7 @@ def test_containers_that_run_together_have_unique_names() -> None:
 def test_the_few_removed_pods_are_the_first_of_the_many() -> None:
     made: list[int] = []
 
-    def ask(life: Life) -> Sequence[Finding]:
+    def ask(life: LifecycleVerbs) -> Sequence[Finding]:
         found = [*life.left_by_few("cgroups"), *life.left_by_few("mounts")]
         made.append(len(life.requests.runtime.handles))  # type: ignore[attr-defined]
         found += [*life.left_by_many("cgroups"), *life.daemon_after_many()]

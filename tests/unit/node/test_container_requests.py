@@ -286,7 +286,7 @@ def test_a_container_outside_its_cgroup_is_found_and_removed(kind: type[Asked], 
 
 
 class HasANewFile(Asked):
-    """On a kernel with a setting that memqos does not know, which these requests set unasked."""
+    """On a kernel with a setting that memqos does not know, which these requests set inexpressible."""
 
     of = ("memory_limit_in_bytes",)
     gives: ClassVar[Mapping[str, str]] = {"memory.tiers.max": "max\n"}

@@ -28,7 +28,7 @@ def sampled(*looks, runs_from=0.0):
     )
     one.runs_from(runs_from)
     for look in looks:
-        one.asked(look.status, look.reading)
+        one.add_status(look.status, look.reading)
         one.seen(look.reading)
     return one
 
@@ -64,9 +64,9 @@ def test_unfinished_commands_are_those_without_a_report():
     assert (one.undone, one.work_is_done) == (1, False)
 
     line = done(1, 4096)
-    one.heard(f"2026-11-21T04:11:42.338000000Z stdout F {line[:20]}")
+    one.add_log(f"2026-11-21T04:11:42.338000000Z stdout F {line[:20]}")
     one.seen(RUNS.reading)
     assert one.undone == 1
-    one.heard(line[20:])
+    one.add_log(line[20:])
     one.seen(RUNS.reading)
     assert (one.undone, one.work_is_done, one.samples[-1].done) == (0, True, 1)

@@ -8,13 +8,13 @@ from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes
 from memqos.model.node import CgroupDriver
 from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
-from memqos.node.requests.lifecycle import Life
+from memqos.node.requests.lifecycle import LifecycleVerbs
 from memqos.place.fake import FakePlace
 from memqos.runtime.fake import FakeOciRuntime, FakeRuntime
 from memqos.runtime.fake_cgroups import FakeCgroups
 from tests.unit.node.asked import CATALOGUE, verbs_asked_of
 
-BEFORE_ITS_START = verbs_asked_of(Life)["before-its-start"]
+BEFORE_ITS_START = verbs_asked_of(LifecycleVerbs)["before-its-start"]
 
 
 class SetsHighAtItsStart(FakeOciRuntime):
@@ -41,7 +41,7 @@ def asked(kind: type[FakeRuntime]) -> Sequence[Finding]:
     place = FakePlace(runtimes=runtimes, kind=kind)
     runtime = place.runtime(CgroupDriver.SYSTEMD)
     node = node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=runtimes)
-    with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), Life) as life:
+    with node.requests_as(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), LifecycleVerbs) as life:
         return BEFORE_ITS_START(life)
 
 

@@ -18,7 +18,7 @@ from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
-from memqos.node.requests.cri_calls import Conversation
+from memqos.node.requests.cri_calls import CriVerbs
 from memqos.node.requests.reported import said
 from memqos.place.fake import FakePlace
 from memqos.runtime.base import Capability
@@ -27,7 +27,7 @@ from tests.unit.node.asked import CATALOGUE, Asked, deviating, verbs_asked_of
 MIB = 1 << 20
 STAT = "anon {anon}\ninactive_file 4096\npgfault 300\npgmajfault 2\n"
 
-Verb = Callable[[Conversation], Sequence[Finding]]
+Verb = Callable[[CriVerbs], Sequence[Finding]]
 
 
 class Speaks(Asked):
@@ -77,11 +77,11 @@ def asked(verb: Verb, kind: type[Asked] = Speaks, driver: CgroupDriver = CgroupD
     place = FakePlace(runtimes=TRIXIE)
     runtime: Any = kind(place, driver)
     node = node_on(place, runtime, recorder=NoRecorder(), driver=driver, runtimes=TRIXIE)
-    with node.asking(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), Conversation) as conversation:
+    with node.requests_as(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none"), CriVerbs) as conversation:
         return verb(conversation)
 
 
-VERBS: Mapping[str, Verb] = verbs_asked_of(Conversation)
+VERBS: Mapping[str, Verb] = verbs_asked_of(CriVerbs)
 UNTOLD = {
     "runtime-config-driver": "the runtime does not support RuntimeConfig, or reports it only for its default handler",
     "stats-swap": "the runtime's answer has no swap.swap_usage_bytes",

@@ -33,7 +33,7 @@ TOLD: Mapping[str, Any] = {
 }
 
 
-class Telling(FakeDockerRuntime):
+class Messenger(FakeDockerRuntime):
     """Returns a test's stats."""
 
     told: Mapping[str, Any] = TOLD
@@ -50,7 +50,7 @@ def judged(told: Mapping[str, Any], *, stat: str = STAT) -> Sequence[Finding]:
     place = FakePlace(runtimes=RUNTIMES)
     cgroups = place.cgroups
     cgroups.make(POD)
-    runtime = Telling(cgroups, driver=CgroupDriver.CGROUPFS, runtimes=RUNTIMES)
+    runtime = Messenger(cgroups, driver=CgroupDriver.CGROUPFS, runtimes=RUNTIMES)
     runtime.told = told
     sandbox = runtime.run_sandbox(SANDBOX, deadline=soon())
     handle = runtime.create_as(sandbox, CONTAINER, {"Memory": 134217728, "MemorySwap": 134217728}, deadline=soon())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.node.behaviour.throttling import ENTRY, Entering, patience, unseen
+from memqos.node.behaviour.throttling import ENTRY, SecondProgram, patience, unseen
 
 MIB = 1 << 20
 
@@ -26,7 +26,7 @@ def test_it_is_waited_for_as_long_as_the_model_has_it_take(high, usage, seconds)
 
 
 def test_a_program_that_does_not_end_in_time_is_not_observable_with_a_reason():
-    entry = Entering(usage=60 * MIB, said=None, waited=69.0)
-    why = unseen(entry, Entering(usage=0, said=None), 2.0)
+    entry = SecondProgram(usage=60 * MIB, said=None, waited=69.0)
+    why = unseen(entry, SecondProgram(usage=0, said=None), 2.0)
     assert "did not finish within 69 s (the runtime's own program is slowed too) where" in why
-    assert "did not finish" in unseen(Entering(usage=0, said=None), entry, 2.0)
+    assert "did not finish" in unseen(SecondProgram(usage=0, said=None), entry, 2.0)

@@ -52,7 +52,7 @@ def test_scopes_are_bare_below_an_old_crun(oci, version, why):
 
 
 def test_a_small_node_lacks_swap_and_zones():
-    node = Bench(node=dataclasses.replace(FACTS, swap=0, zones=FACTS.zones[:1])).node
+    node = Bench(node=dataclasses.replace(FACTS, swap=0, numa_nodes=FACTS.numa_nodes[:1])).node
 
     assert node.why_not("swap") == "the machine has no swap"
     assert node.why_not("NUMA nodes") == "the machine has one NUMA node"
@@ -71,7 +71,7 @@ def test_a_small_node_lacks_swap_and_zones():
     ],
 )
 def test_for_a_machine_of_memqos_a_fitting_topology_is_named(need, topology):
-    small = dataclasses.replace(FACTS, swap=0, zones=FACTS.zones[:1])
+    small = dataclasses.replace(FACTS, swap=0, numa_nodes=FACTS.numa_nodes[:1])
     there, own = Bench(node=small).node, Bench(node=small, disposable=True).node
 
     assert own.why_not(need) == f"{there.why_not(need)}: try --topology {topology}"
@@ -99,6 +99,6 @@ def test_shares_of_the_swap_are_of_use_where_swap_and_memory_fit(swap, roomy, sc
 
 @pytest.mark.parametrize(("zones", "why"), [(1, "1"), (2, ""), (3, "3")])
 def test_two_zones_are_neither_one_nor_three(zones, why):
-    node = Bench(node=dataclasses.replace(FACTS, zones=(FACTS.zones * 2)[:zones])).node
+    node = Bench(node=dataclasses.replace(FACTS, numa_nodes=(FACTS.numa_nodes * 2)[:zones])).node
 
     assert node.why_not("two NUMA nodes") == (f"the machine has {why} NUMA nodes, not two" if why else "")

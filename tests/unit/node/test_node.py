@@ -10,7 +10,7 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import QosClass
 from memqos.model.quantity import Quantity
 from memqos.node import NodeUnderTest
-from memqos.node.occupancy import Vital
+from memqos.node.occupancy import HealthChecks
 from memqos.place.fake import FakeSampler
 from tests.unit.node.fakes import Bench, kubelet, pod
 
@@ -161,7 +161,7 @@ def test_a_value_the_kernel_refuses_is_a_machinery_error_without_leftovers():
 def test_pods_are_bound_to_a_zone_through_the_runtime():
     bench = Bench()
 
-    with bench.node.admitted([pod("web")], kubelet(), zone=1) as population:
+    with bench.node.admitted([pod("web")], kubelet(), numa_node=1) as population:
         path = population.path_of(pod("web"), "app")
         assert bench.cgroups.text(path, "cpuset.mems") == "1\n"
 
@@ -182,7 +182,7 @@ def test_a_broken_machine_is_reported_instead_of_follow_up_errors():
         sampler=FakeSampler(bench.cgroups, bench.target),
         facts=Bench().facts,
         recorder=bench.log,
-        vital=Vital(check=check_alive),
+        health=HealthChecks(check=check_alive),
     )
 
     def lose_it() -> None:

@@ -9,7 +9,7 @@ import pytest
 from memqos.enactor import admission
 from memqos.errors import DeadlineError, RuntimeCallError, TargetError
 from memqos.node import NodeUnderTest
-from memqos.node.occupancy import Tidying
+from memqos.node.occupancy import Cleanup
 from memqos.place.fake import FakeSampler
 from memqos.runtime.fake import FakeRuntime
 from tests.unit.node.fakes import Bench, kubelet, pod
@@ -123,7 +123,7 @@ def test_a_node_that_is_left_as_it_is_causes_no_error(is_broken, monkeypatch):
         sampler=FakeSampler(bench.cgroups, bench.target),
         facts=bench.facts,
         recorder=bench.log,
-        tidying=Tidying(leaves=lambda: is_broken),
+        cleanup=Cleanup(leaves=lambda: is_broken),
     )
 
     def gone(*_, **__):
@@ -150,7 +150,7 @@ class Wish:
             sampler=FakeSampler(self.bench.cgroups, self.bench.target),
             facts=self.bench.facts,
             recorder=self.bench.log,
-            tidying=Tidying(leaves=lambda: self.does, lingers=lambda: self.may),
+            cleanup=Cleanup(leaves=lambda: self.does, lingers=lambda: self.may),
         )
 
     @property

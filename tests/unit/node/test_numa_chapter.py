@@ -7,7 +7,7 @@ import pytest
 
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import MachineryError, NonconformanceError, UsageError
-from memqos.node.machine.shortage import narrow_zone
+from memqos.node.machine.shortage import narrow_numa_node
 from memqos.target.fake import FakeTarget
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, called, chapter, evidence_in, pods
 from tests.unit.node.fakes import FACTS, FAR, FOUR
@@ -70,15 +70,15 @@ def test_zones_that_are_all_equally_far_have_no_order():
     assert node.why_not("distances") == "each NUMA node of the machine is equally far from all others"
     with pytest.raises(UsageError, match="is equally far from all others"):
         node.fallback()
-    assert MemoryBench(node=dataclasses.replace(FACTS, zones=FOUR)).node.why_not("distances") == ""
+    assert MemoryBench(node=dataclasses.replace(FACTS, numa_nodes=FOUR)).node.why_not("distances") == ""
 
 
 @pytest.mark.parametrize("zones", [[], [9], [0, 9], [1, 0]], ids=["none", "unknown", "unknown-second", "without-cpus"])
 def test_impossible_bindings_are_rejected(zones):
-    node = MemoryBench(node=dataclasses.replace(FACTS, zones=FAR)).node
+    node = MemoryBench(node=dataclasses.replace(FACTS, numa_nodes=FAR)).node
     with (
         pytest.raises(UsageError, match="no container can be bound to the NUMA nodes") as caught,
-        node.watched(CATALOGUE.pod("one-zone"), KUBELETS["v1.37-tiered"], rests_on=MODULE.MEMS, zone=zones),
+        node.watched(CATALOGUE.pod("one-zone"), KUBELETS["v1.37-tiered"], rests_on=MODULE.MEMS, numa_node=zones),
     ):
         raise AssertionError
     assert caught.value.next_step == "NUMA nodes of the machine: 0 with 2 CPUs, 1 with 0 CPUs."
@@ -158,13 +158,13 @@ def test_a_numa_node_that_stays_free_is_reported():
     target = FakeTarget(commands={("sh", "-ec"): lambda *_: (0, b"0 999999\n", b"")})
     with (
         pytest.raises(MachineryError, match=r"NUMA node 1 of .* still has 1023998976 bytes free"),
-        narrow_zone(target, 1, leaving=64 << 20),
+        narrow_numa_node(target, 1, leaving=64 << 20),
     ):
         raise AssertionError
 
 
 def test_a_binding_to_every_node_is_not_observable():
-    bench = MemoryBench(node=dataclasses.replace(FACTS, zones=FOUR[:2]))
+    bench = MemoryBench(node=dataclasses.replace(FACTS, numa_nodes=FOUR[:2]))
     with bench.node.watched(CATALOGUE.pod("zone-group"), KUBELETS["v1.36-static-groups"], rests_on=MODULE.MEMS) as one:
         found = one.course.numa.is_only_where_planned()
 
@@ -237,10 +237,10 @@ def test_a_numa_node_without_memory_in_any_sample_is_not_observable():
     one = course(sample(None))
 
     assert {one.numa.ends_only_on(1).verdict, one.numa.never_leaves(1).verdict} == {Verdict.NOT_OBSERVABLE}
-    assert one.oom.is_killed_for_its_zone().verdict is Verdict.NOT_OBSERVABLE
+    assert one.oom.is_killed_for_its_numa_node().verdict is Verdict.NOT_OBSERVABLE
 
 
 def test_what_ran_into_its_own_limit_was_not_killed_for_its_zone():
     text = {**files(), "memory.events": "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n"}
 
-    assert course(sample(text)).oom.is_killed_for_its_zone().why_not == "it ran into memory.max 3 times"
+    assert course(sample(text)).oom.is_killed_for_its_numa_node().why_not == "it ran into memory.max 3 times"

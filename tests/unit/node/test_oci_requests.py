@@ -10,7 +10,7 @@ import pytest
 
 from memqos.catalog.requests import load_oci_requests
 from memqos.engine.answer.finding import Finding, Setter, Verdict
-from memqos.engine.translate.requested import OciRequest, ToldBy
+from memqos.engine.translate.requested import OciRequest, UpdateInput
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
 from memqos.errors import UsageError
@@ -149,7 +149,7 @@ class TakesUnsaidSwapForNone(Bundles):
 
 class IgnoresOptions(Bundles):
     def update_with(self, handle: Any, request: OciRequest, *, deadline: Any) -> None:
-        if request.told_by is not ToldBy.OPTIONS:
+        if request.update_input is not UpdateInput.OPTIONS:
             super().update_with(handle, request, deadline=deadline)
 
 

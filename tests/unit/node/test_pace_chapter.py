@@ -163,11 +163,11 @@ def paces():
 @pytest.mark.parametrize(
     ("ask", "wrong"),
     [
-        (lambda paces: paces.keeps_more("unguarded", than="unguarded", beside="swap"),
+        (lambda paces: paces.keeps_more("unguarded", than="unguarded", taking="swap"),
          "an aggressor cannot take memory for 'swap'"),
-        (lambda paces: paces.keeps_more("nobody", than="unguarded", beside="files"),
+        (lambda paces: paces.keeps_more("nobody", than="unguarded", taking="files"),
          "no container 'nobody/' is watched"),
-        (lambda paces: paces.keeps_more("unguarded", than=MODULE.PODS[-1], beside="files"),
+        (lambda paces: paces.keeps_more("unguarded", than=MODULE.PODS[-1], taking="files"),
          "no container 'aggressor/' is watched"),
         (lambda paces: paces.hardly_refaults(MODULE.PODS[-1]), "no container 'aggressor/' is watched"),
     ],
@@ -182,14 +182,14 @@ def test_an_aggressor_takes_only_the_requested_kind(beside, other):
     bench = PacedBench()
     tight = bench.node.tight(KUBELETS["v1.36-tiered"])
     with bench.node.watched_pods(pods(*MODULE.PODS), tight, rests_on=MODULE.PREMISES, steered=True) as watch:
-        paces = watch.disturb(MODULE.PODS[-1], *MODULE.VICTIMS, beside=[beside])
+        paces = watch.disturb(MODULE.PODS[-1], *MODULE.VICTIMS, taking=[beside])
 
-    assert paces.keeps_more("kept-guaranteed", than="unguarded", beside=beside).verdict is Verdict.CONFORMS
+    assert paces.keeps_more("kept-guaranteed", than="unguarded", taking=beside).verdict is Verdict.CONFORMS
     # Three victims are read twice in each of six turns, alone and with one aggressor.
     assert bench.reads == 3 * 2 * 6 * 2
     assert bool(bench.read_beside) is (beside == "files")
     with pytest.raises(UsageError, match=f"no program was timed with an aggressor of kind '{other}'"):
-        paces.keeps_more("kept-guaranteed", than="unguarded", beside=other)
+        paces.keeps_more("kept-guaranteed", than="unguarded", taking=other)
 
 
 @pytest.mark.parametrize("beside", [[], ["swap"]])
@@ -200,7 +200,7 @@ def test_an_aggressor_takes_memory_for_something_known(beside):
         bench.node.watched_pods(pods(*MODULE.PODS), tight, rests_on=MODULE.PREMISES, steered=True) as watch,
         pytest.raises(UsageError, match="Known: anonymous, files"),
     ):
-        watch.disturb(MODULE.PODS[-1], *MODULE.VICTIMS, beside=beside)
+        watch.disturb(MODULE.PODS[-1], *MODULE.VICTIMS, taking=beside)
 
 
 @pytest.mark.parametrize(("function", "kubelet"), CASES)

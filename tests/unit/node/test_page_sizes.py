@@ -11,7 +11,7 @@ from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.preconditions import Preconditions
 from memqos.node.behaviour.pressure import charged_ahead
 from memqos.node.behaviour.sample_findings import Observed
-from memqos.node.behaviour.throttling import Entering, furthest, modelled_sleep
+from memqos.node.behaviour.throttling import SecondProgram, furthest, modelled_sleep
 from tests.unit.node.samples import EVENTS, course, files, planned, sample
 
 MIB = 1 << 20
@@ -89,5 +89,5 @@ def test_growth_that_the_model_allows_depends_on_the_page_size():
 @pytest.mark.parametrize(("page_size", "seconds"), [(4096, 2.5), (16384, 2.5), (65536, 1.99)])
 def test_an_entry_pays_for_fewer_batches_where_they_are_larger(page_size, seconds):
     """4 MiB are 1024, 256 and 64 pages: at least 8, 2 and 1 batches, at the cap of 2 s less a tick; 2.5 s count."""
-    entry = Entering(usage=96 * MIB, said=None)
+    entry = SecondProgram(usage=96 * MIB, said=None)
     assert modelled_sleep(64 * MIB, entry, page_size=page_size) == pytest.approx(seconds)

@@ -80,9 +80,9 @@ def needs_of(function):
 def machine_for(function):
     """The facts of a machine with the claim's needs, if it is not the usual one."""
     other = {
-        "far NUMA node": {"zones": FAR},
-        "three NUMA nodes": {"zones": FOUR},
-        "distances": {"zones": FOUR},
+        "far NUMA node": {"numa_nodes": FAR},
+        "three NUMA nodes": {"numa_nodes": FOUR},
+        "distances": {"numa_nodes": FOUR},
         "small swap": {"swap": 112 << 20},
     }
     found = [other[need] for need in needs_of(function) if need in other]
@@ -106,14 +106,14 @@ def findings_of(function, kubelet, folder, breaks=None, *, ignores=""):
         "qos_node": bench.node,
         "qos_kubelet": kubelet,
         "qos_catalog": CATALOGUE,
-        "qos_zone": 1,
-        "narrow_zone": 1,
+        "qos_numa_node": 1,
+        "narrow_numa_node": 1,
         "qos_evidence": Evidence(
             notes=notes, folder=Folder(folder), amend=lambda finding: finding, about=about(function)
         ),
     }
     with contextlib.ExitStack() as stack, contextlib.suppress(NonconformanceError, pytest.skip.Exception):
-        if "narrow_zone" in given_to(function):
+        if "narrow_numa_node" in given_to(function):
             stack.enter_context(bench.node.narrowed(1))
         called(function, given)
     return notes.findings

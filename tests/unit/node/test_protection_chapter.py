@@ -332,7 +332,7 @@ def test_refaults_are_not_observable_unless_memory_was_read_again():
 
 def test_what_something_else_can_lose_is_reached_past_all_that_pods_can(tmp_path):
     with full(PressedBench(), KUBELETS["v1.27"]) as watch:
-        pressure = watch.press("aggressor", besides=40 << 20)
+        pressure = watch.press("aggressor", outside_pods=40 << 20)
 
     assert pressure.squeeze.short == (48 << 20) + (20 << 20)
 
@@ -364,7 +364,7 @@ def test_a_small_node_cannot_be_made_tight():
         (Aim(), 44 * MIB),
         (Aim(all_lose=True), 66 * MIB),
         (Aim(past_low=True), 104 * MIB),
-        (Aim(besides=40 * MIB), 108 * MIB),
+        (Aim(outside_pods=40 * MIB), 108 * MIB),
         (Aim(short=7 * MIB), 7 * MIB),
     ],
     ids=["half", "all_lose", "past_low", "besides", "short"],

@@ -10,7 +10,7 @@ import pytest
 from memqos.engine.answer.finding import Finding
 from memqos.errors import DeadlineError, MachineryError, UsageError
 from memqos.node.requests.containers import observed
-from memqos.node.requests.verbs import Waiting, passed
+from memqos.node.requests.verbs import PendingConditions, passed
 
 
 def found(name: str) -> Sequence[Finding]:
@@ -29,7 +29,7 @@ class Told:
     def fails(self) -> None:
         raise MachineryError("it fails.")
 
-    def case(self, name: str, *, refused: bool = False, early: bool = False, broken: bool = False) -> Waiting:
+    def case(self, name: str, *, refused: bool = False, early: bool = False, broken: bool = False) -> PendingConditions:
         self.lines.append(f"{name} is made")
         try:
             if refused:
@@ -61,7 +61,7 @@ def test_the_event_happens_once_when_all_cases_wait(told: Told) -> None:
 
 
 def test_cases_wait_for_one_another_more_than_once(told: Told) -> None:
-    def twice(name: str) -> Waiting:
+    def twice(name: str) -> PendingConditions:
         told.lines.append(f"{name} stands")
         yield
         told.lines.append(f"{name} is right")
@@ -113,7 +113,7 @@ def test_an_unexpected_error_leaves_nothing_behind(told: Told) -> None:
 
 
 def test_an_impossible_case_does_not_block_others(told: Told) -> None:
-    def unsayable() -> Waiting:
+    def unsayable() -> PendingConditions:
         raise UsageError("it has no word for that.")
         yield
 
@@ -125,7 +125,7 @@ def test_an_impossible_case_does_not_block_others(told: Told) -> None:
 def test_after_a_case_that_does_not_begin_in_time_none_is_begun(told: Told) -> None:
     """Each of them might take as long, and in vain."""
 
-    def hangs() -> Waiting:
+    def hangs() -> PendingConditions:
         raise DeadlineError("waited 60.0 s for an answer to create.")
         yield
 

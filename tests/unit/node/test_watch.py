@@ -207,7 +207,7 @@ def test_status_is_asked_at_once_only_for_containers_that_seem_ended(monkeypatch
     monkeypatch.setattr(watch, "STATUS_SECONDS", 1000.0)
     bench = Bench()
     with bench.node.watched(pod("web"), kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
-        waiting = watch.Waiting([container.sees(ended())])
+        waiting = watch.PendingConditions([container.sees(ended())])
         path = container.path
         container.samples[-1].reading.cgroups[path].files["cgroup.events"] = "populated 1\nfrozen 0\n"
         assert waiting.due() == []
@@ -218,7 +218,7 @@ def test_status_is_asked_at_once_only_for_containers_that_seem_ended(monkeypatch
         assert waiting.due() == [container]
         container.samples[-1].reading.cgroups[path].files["cgroup.events"] = "populated 1\nfrozen 0\n"
         monkeypatch.setattr(watch, "STATUS_SECONDS", 0.0)
-        assert watch.Waiting([container.sees(ended())]).due() == [container]
+        assert watch.PendingConditions([container.sees(ended())]).due() == [container]
 
 
 def test_a_changed_container_has_no_time_before_its_next_sample():

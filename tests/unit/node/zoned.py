@@ -26,7 +26,7 @@ class Zoned:
         For a program bound to CPUs, memory that does not fit its own node goes to the nearest allowed one.
         """
         mems = self.cgroups.text(path, "cpuset.mems").strip()
-        zones = [zone.id for zone in self.node.facts.zones]
+        zones = [zone.id for zone in self.node.facts.numa_nodes]
         if cpus := self.cgroups.text(path, "cpuset.cpus").strip():
             self._spill(path, anon, numbers(cpus), numbers(mems))
             return
@@ -42,7 +42,7 @@ class Zoned:
         self.cgroups.show(path, "memory.numa_stat", text)
 
     def _spill(self, path, anon, cpus, allowed):
-        zones = {zone.id: zone for zone in self.node.facts.zones}
+        zones = {zone.id: zone for zone in self.node.facts.numa_nodes}
         [home] = [zone for zone in zones.values() if set(cpus) & set(zone.cpus)]
         by_number = self.ignores in {"distances", "cpuset.mems"}
         others = [one for one in allowed or zones if one != home.id]

@@ -9,7 +9,7 @@ from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError
 from memqos.place.provisioning import architecture_of
 from memqos.target.base import CommandResult
-from memqos.vm.image import compiler
+from memqos.vm.image import programs
 
 
 def machine(prints):
@@ -28,8 +28,8 @@ def found(prints):
 def host(monkeypatch, tmp_path):
     """An x86-64 host that has gcc alone."""
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(compiler, "find_program", lambda name: tmp_path / name)
-    monkeypatch.setattr(compiler, "search_path", lambda _: str(tmp_path))
+    monkeypatch.setattr(programs, "find_program", lambda name: tmp_path / name)
+    monkeypatch.setattr(programs, "search_path", lambda _: str(tmp_path))
     return tmp_path
 
 

@@ -8,7 +8,7 @@ import pytest
 from memqos.config.settings import resolve
 from memqos.config.systems import systems_of
 from memqos.errors import UnfitFileError, UsageError
-from memqos.model.topology import HugePages, SwapDevice, Topology, Zone
+from memqos.model.topology import HugePages, SwapDevice, Topology, TopologyNode
 from memqos.place.disk_image import require_python
 from memqos.place.opening import check_places
 from memqos.target.base import CommandResult
@@ -99,7 +99,9 @@ class Guest:
 TOPOLOGY = Topology(
     name="wanted",
     cpus=1,
-    zones=(Zone(id=0, memory_bytes=1 << 30, cpus=(0,), hugepages=(HugePages(size_bytes=2 << 20, count=8),)),),
+    numa_nodes=(
+        TopologyNode(id=0, memory_bytes=1 << 30, cpus=(0,), hugepages=(HugePages(size_bytes=2 << 20, count=8),)),
+    ),
     swap=(SwapDevice(size_bytes=64 << 20, priority=5),),
 )
 NODE = "/sys/devices/system/node/node0"

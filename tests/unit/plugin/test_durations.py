@@ -6,7 +6,7 @@ import pytest
 
 from memqos.plugin.collection.workers import SHARES
 from memqos.plugin.keys import ATTRIBUTE
-from memqos.plugin.results.durations import Timekeeping, expected_durations, keep_durations, stored_durations
+from memqos.plugin.results.durations import DurationRecorder, expected_durations, keep_durations, stored_durations
 from memqos.report.outcome import Outcome, Phase, TestResult
 
 DOWN = "requests/test_requests.py::test_request[update-down"
@@ -146,7 +146,7 @@ def test_the_first_case_is_expected_to_take_what_is_shared_at_most_as_long_as_be
     """Another case may have been first then."""
     monkeypatch.setenv("MEMQOS_CACHE", str(tmp_path))
     keep_durations([result(FIRST, 30.5)], around={FIRST: 30.0}, shared={POPULATION: 30.0}, is_whole=True)
-    times = Timekeeping(SimpleNamespace())
+    times = DurationRecorder(SimpleNamespace())
     report = pytest.CollectReport(nodeid="", outcome="passed", longrepr=None, result=None)
     setattr(report, SHARES, {FIRST: POPULATION, SECOND: POPULATION})
     times.pytest_collectreport(report)

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from memqos.plugin.collection.workers import Sharing
+from memqos.plugin.collection.workers import GroupScheduling
 
 TESTS = [f"test_it.py::test_it[{number}]" for number in range(12)]
 
@@ -30,7 +30,7 @@ def scheduling(*workers):
     values = {"tx": ["popen"] * len(workers), "dist": "loadgroup"}
     option = SimpleNamespace(loadscopereorder=False)
     config = SimpleNamespace(getvalue=values.get, getoption=values.get, option=option)
-    made = Sharing().pytest_xdist_make_scheduler(config, None)
+    made = GroupScheduling().pytest_xdist_make_scheduler(config, None)
     for worker in workers:
         made.add_node(worker)
         made.add_node_collection(worker, TESTS)

@@ -2,7 +2,7 @@ import pytest
 
 from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError, TargetError
-from memqos.model.node import CgroupVersion, NodeFacts, NumaZone
+from memqos.model.node import CgroupVersion, NodeFacts, NumaNode
 from memqos.probe.facts import parse_facts, target_facts
 from memqos.target.fake import FakeTarget
 
@@ -48,10 +48,10 @@ def test_a_machine_with_zones_of_every_kind() -> None:
         swap=536866816,
         cpus=3,
         page_size=4096,
-        zones=(
-            NumaZone(id=0, memory=1016709120, cpus=(0, 1), distances=(10, 20, 40), hugepages={2097152: 8}),
-            NumaZone(id=1, memory=1055281152, cpus=(3,), distances=(20, 10, 30)),
-            NumaZone(id=10, memory=0, cpus=(), distances=(40, 30, 10)),
+        numa_nodes=(
+            NumaNode(id=0, memory=1016709120, cpus=(0, 1), distances=(10, 20, 40), hugepages={2097152: 8}),
+            NumaNode(id=1, memory=1055281152, cpus=(3,), distances=(20, 10, 30)),
+            NumaNode(id=10, memory=0, cpus=(), distances=(40, 30, 10)),
         ),
         hugepage_sizes=(2097152, 1073741824),
         cgroup_version=CgroupVersion.V2,
@@ -68,7 +68,7 @@ def test_a_kernel_without_numa_swap_controller_and_pressure() -> None:
     bare = {path: text for path, text in FILES.items() if "/node/" not in path and "/hugepages/" not in path}
     del bare["/proc/pressure/memory"], bare["/sys/fs/cgroup/system.slice/memory.swap.max"]
     facts = parse_facts(printed(bare), b"", origin="vm://x")
-    assert (facts.node.zones, facts.node.hugepage_sizes, facts.node.swap_controller) == ((), (), False)
+    assert (facts.node.numa_nodes, facts.node.hugepage_sizes, facts.node.swap_controller) == ((), (), False)
     assert not facts.pressure
 
 

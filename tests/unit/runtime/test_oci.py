@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memqos.clock import Deadline
-from memqos.engine.translate.requested import OciRequest, ToldBy
+from memqos.engine.translate.requested import OciRequest, UpdateInput
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.versions import TRIXIE, Traits, traits_of
 from memqos.errors import EnvironmentNotAbleError, MachineryError, RuntimeCallError
@@ -404,7 +404,7 @@ PART = OciResources(memory_limit=-1, cpu_shares=512, mems="0-1")
     ("request_", "words", "document"),
     [
         (
-            OciRequest(resources=PART, told_by=ToldBy.OPTIONS),
+            OciRequest(resources=PART, update_input=UpdateInput.OPTIONS),
             ("--memory=-1", "--cpu-share=512", "--cpuset-mems=0-1"),
             b"",
         ),
@@ -429,7 +429,7 @@ def test_a_partial_update_by_a_file_in_the_bundle(host: Host, monkeypatch: pytes
     container = host.container()
     kept: dict[str, bytes] = {}
     monkeypatch.setattr(host.target, "write", lambda path, data, **_: kept.update({path: data}))
-    request = OciRequest(resources=PART, told_by=ToldBy.FILE)
+    request = OciRequest(resources=PART, update_input=UpdateInput.FILE)
     host.runtime.update_with(container, request, deadline=soon())
     argv, _ = host.asked[-1]
     place = argv[argv.index("--resources") + 1]

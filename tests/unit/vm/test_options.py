@@ -7,7 +7,7 @@ import pytest
 
 from memqos.errors import UsageError
 from memqos.model.node import CgroupVersion
-from memqos.vm.options import AskedProgram, BootOptions, check_options, kernel_words, passes_hugetlb
+from memqos.vm.options import BootOptions, RuntimeBinary, check_options, kernel_words, passes_hugetlb
 from memqos.vm.profile import LegacyBoot
 from tests.unit.vm.samples import PROFILE
 
@@ -62,7 +62,7 @@ def test_the_content_and_use_of_every_saved_file_is_in_the_fingerprint(write):
 def options_with(option, path):
     """The boot options with this file in one of them."""
     if option == "runtime_binary":
-        return BootOptions(runtime_files=(AskedProgram(name="runc", path=path),))
+        return BootOptions(runtime_files=(RuntimeBinary(name="runc", path=path),))
     return BootOptions(**{option: path})
 
 
@@ -70,8 +70,8 @@ def test_what_is_put_into_each_machine_needs_no_checkpoint_of_its_own(write):
     """Otherwise a vendor's every build would cost a boot, and the disk space of a machine's memory."""
     program, config = write(ELF), write(b"version = 2", "c")
     given = [
-        BootOptions(runtime_files=(AskedProgram(name="runc", path=program),)),
-        BootOptions(runtime_files=(AskedProgram(name="crun", path=program),)),
+        BootOptions(runtime_files=(RuntimeBinary(name="runc", path=program),)),
+        BootOptions(runtime_files=(RuntimeBinary(name="crun", path=program),)),
         BootOptions(containerd_binary=program, containerd_config=config),
     ]
     chosen = [check_options(options) for options in given]
@@ -89,7 +89,7 @@ def test_each_file_is_recorded_with_its_hash(write):
 
 def test_a_file_that_changes_while_it_is_used_is_refused(write):
     path = write(ELF)
-    [brought] = check_options(BootOptions(runtime_files=(AskedProgram(name="runc", path=path),))).brought
+    [brought] = check_options(BootOptions(runtime_files=(RuntimeBinary(name="runc", path=path),))).brought
     assert brought.content() == ELF
     path.write_bytes(ELF + b"1")
     with pytest.raises(UsageError, match="was changed while it was in use"):
@@ -184,7 +184,7 @@ def test_whether_huge_page_limits_are_passed_on_is_read_from_the_configuration(c
 def test_a_runtime_that_is_not_a_file_names_its_option(tmp_path, option):
     def error(path):
         with pytest.raises(UsageError) as caught:
-            check_options(BootOptions(runtime_files=(AskedProgram(name="uxc", path=path, option=option),)))
+            check_options(BootOptions(runtime_files=(RuntimeBinary(name="uxc", path=path, option=option),)))
         return str(caught.value)
 
     assert error(tmp_path) == f"{option}: '{tmp_path}' is not a file. Name the file itself."
@@ -197,4 +197,4 @@ def test_a_runtime_takes_no_arguments(tmp_path):
     program = tmp_path / "uxc"
     program.write_text("#!/bin/sh\n")
     with pytest.raises(UsageError, match=r"a runtime must be a file without arguments.*exec /opt/uxc --debug .*\$@"):
-        check_options(BootOptions(runtime_files=(AskedProgram(name="uxc", path=Path(f"{program} --debug")),)))
+        check_options(BootOptions(runtime_files=(RuntimeBinary(name="uxc", path=Path(f"{program} --debug")),)))

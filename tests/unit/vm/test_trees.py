@@ -8,7 +8,7 @@ import pytest
 
 from memqos.errors import UsageError
 from memqos.vm.options import BootOptions, check_options
-from memqos.vm.trees import AskedTree, bring_tree
+from memqos.vm.trees import CopiedTree, bring_tree
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def members(tree):
 
 
 def test_a_folder_keeps_its_files_modes_and_links_and_belongs_to_root(folder):
-    tree = bring_tree("--guest-file", AskedTree(folder, "/etc/crio"))
+    tree = bring_tree("--guest-file", CopiedTree(folder, "/etc/crio"))
     found = members(tree)
     assert list(found) == ["etc/crio", "etc/crio/conf.d", "etc/crio/latest", "etc/crio/run", "etc/crio/conf.d/a.conf"]
     assert found["etc/crio/run"] == (tarfile.REGTYPE, 0o755, "", 0, 0)
@@ -40,7 +40,7 @@ def test_a_folder_keeps_its_files_modes_and_links_and_belongs_to_root(folder):
 
 
 def test_a_file_gets_the_requested_mode_and_a_link_is_followed(folder):
-    asked = bring_tree("--guest-file", AskedTree(folder / "latest", "/etc/a.conf", 0o600))
+    asked = bring_tree("--guest-file", CopiedTree(folder / "latest", "/etc/a.conf", 0o600))
     assert members(asked) == {"etc/a.conf": (tarfile.REGTYPE, 0o600, "", 0, 0)}
 
 
@@ -59,11 +59,11 @@ def test_an_impossible_destination_is_rejected_before_anything_starts(folder, so
     os.mkfifo(folder.parent / "pipe")
     place = folder.parent / "pipe" if source == "pipe" else folder / source
     with pytest.raises(UsageError, match=f"--guest-file: .*{words}"):
-        check_options(BootOptions(guest_files=(AskedTree(place, destination, mode),)))
+        check_options(BootOptions(guest_files=(CopiedTree(place, destination, mode),)))
 
 
 def test_what_is_changed_while_it_is_in_use_is_not_put_in(folder):
-    tree = bring_tree("--guest-file", AskedTree(folder, "/etc/crio"))
+    tree = bring_tree("--guest-file", CopiedTree(folder, "/etc/crio"))
     (folder / "new").write_text("")
     with pytest.raises(UsageError, match="was changed while it was in use"):
         tree.archive()
@@ -74,12 +74,12 @@ def test_content_places_modes_and_units_are_in_the_fingerprint(folder):
     other.mkdir()
     run = folder / "run"
     given = [
-        BootOptions(guest_files=(AskedTree(run, "/opt/a"),)),
-        BootOptions(guest_files=(AskedTree(run, "/opt/b"),)),
-        BootOptions(guest_files=(AskedTree(run, "/opt/a", 0o700),)),
-        BootOptions(guest_files=(AskedTree(folder, "/opt/a"),)),
-        BootOptions(guest_files=(AskedTree(other, "/opt/a"),)),
-        BootOptions(guest_files=(AskedTree(run, "/opt/a"),), guest_units=("a.service",)),
+        BootOptions(guest_files=(CopiedTree(run, "/opt/a"),)),
+        BootOptions(guest_files=(CopiedTree(run, "/opt/b"),)),
+        BootOptions(guest_files=(CopiedTree(run, "/opt/a", 0o700),)),
+        BootOptions(guest_files=(CopiedTree(folder, "/opt/a"),)),
+        BootOptions(guest_files=(CopiedTree(other, "/opt/a"),)),
+        BootOptions(guest_files=(CopiedTree(run, "/opt/a"),), guest_units=("a.service",)),
         BootOptions(guest_units=("a.service", "b.service")),
         BootOptions(guest_units=("b.service", "a.service")),
     ]
@@ -90,7 +90,7 @@ def test_content_places_modes_and_units_are_in_the_fingerprint(folder):
 
 
 def test_a_bundle_lists_the_copied_files(folder):
-    options = BootOptions(guest_files=(AskedTree(folder / "run", "/opt/a", 0o700),), guest_units=("a.service",))
+    options = BootOptions(guest_files=(CopiedTree(folder / "run", "/opt/a", 0o700),), guest_units=("a.service",))
     told = check_options(options).provenance
     [file] = told["guest_file"]
     assert (file["destination"], file["mode"], file["bytes"]) == ("/opt/a", "0700", 10)
@@ -98,21 +98,21 @@ def test_a_bundle_lists_the_copied_files(folder):
 
 
 def test_one_place_is_for_one_file_and_folders_may_join(folder):
-    twice = (AskedTree(folder / "run", "/opt/a"), AskedTree(folder / "latest", "/opt/a"))
+    twice = (CopiedTree(folder / "run", "/opt/a"), CopiedTree(folder / "latest", "/opt/a"))
     with pytest.raises(UsageError, match="--guest-file: '/opt/a' is the destination of several files"):
         check_options(BootOptions(guest_files=twice))
-    joined = (AskedTree(folder, "/opt/a"), AskedTree(folder / "conf.d", "/opt/a"))
+    joined = (CopiedTree(folder, "/opt/a"), CopiedTree(folder / "conf.d", "/opt/a"))
     assert len(check_options(BootOptions(guest_files=joined)).trees) == 2
 
 
 def test_names_that_are_no_text_are_packed_as_they_are(folder):
     (folder / os.fsdecode(b"caf\xe9")).write_text("")
-    [name] = [name for name in members(bring_tree("--guest-file", AskedTree(folder, "/opt/a"))) if "caf" in name]
+    [name] = [name for name in members(bring_tree("--guest-file", CopiedTree(folder, "/opt/a"))) if "caf" in name]
     assert os.fsencode(name) == b"opt/a/caf\xe9"
 
 
 def test_a_link_that_leads_nowhere_is_kept_in_a_folder_and_no_file_by_itself(folder):
     (folder / "gone").symlink_to("/no/such/file")
-    assert members(bring_tree("--guest-file", AskedTree(folder, "/opt/a")))["opt/a/gone"][2] == "/no/such/file"
+    assert members(bring_tree("--guest-file", CopiedTree(folder, "/opt/a")))["opt/a/gone"][2] == "/no/such/file"
     with pytest.raises(UsageError, match="gone' cannot be read: No such file"):
-        bring_tree("--guest-file", AskedTree(folder / "gone", "/opt/a"))
+        bring_tree("--guest-file", CopiedTree(folder / "gone", "/opt/a"))

@@ -338,7 +338,9 @@ class KubeletEnactment:
             admitted.containers[name] = ContainerHandle(
                 id=container_id, name=name, sandbox=admitted.sandbox, log_path=log
             )
-        admitted.asked = {one.name: (one.resources,) for one in planned.containers if one.name in admitted.containers}
+        admitted.requested = {
+            one.name: (one.resources,) for one in planned.containers if one.name in admitted.containers
+        }
 
     def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
         """Change the pod's spec as the resize subresource does, and wait until the kubelet reports it done.
@@ -446,5 +448,5 @@ def _require_room(pods: Sequence[AdmittedPod]) -> None:
 def _note_updates(admitted: AdmittedPod, planned: PlannedPod) -> None:
     """Record the requests that a kubelet sends for running containers when it takes over."""
     for one in planned.containers:
-        if one.name in admitted.asked and admitted.asked[one.name][-1] != one.resources:
-            admitted.asked[one.name] = (*admitted.asked[one.name], one.resources)
+        if one.name in admitted.requested and admitted.requested[one.name][-1] != one.resources:
+            admitted.requested[one.name] = (*admitted.requested[one.name], one.resources)

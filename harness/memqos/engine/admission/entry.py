@@ -128,10 +128,10 @@ def admitted(pods: Iterable[Pod], kubelet: Kubelet) -> Admission:
         if pod.submission is None or _is_stored(pod):
             stored.append(pod)
             continue
-        beside = pod.submission.beside
-        if id(beside) not in servers:
-            servers[id(beside)] = _Server(beside, kubelet, there)
-        server = servers[id(beside)]
+        cluster = pod.submission.cluster
+        if id(cluster) not in servers:
+            servers[id(cluster)] = _Server(cluster, kubelet, there)
+        server = servers[id(cluster)]
         outcome = server.admit(seen_by(pod, kubelet), pod.submission)
         if isinstance(outcome, Denial):
             refusals.append(outcome.refusal(pod))
@@ -152,7 +152,7 @@ def admitted(pods: Iterable[Pod], kubelet: Kubelet) -> Admission:
 def _is_stored(pod: Pod) -> bool:
     """Whether admission leaves a pod unchanged: it is stored, static, or no object applies to it."""
     submission = pod.submission
-    return submission is None or pod.static or (submission.beside is NO_OBJECTS and _is_plain(pod, submission))
+    return submission is None or pod.static or (submission.cluster is NO_OBJECTS and _is_plain(pod, submission))
 
 
 def _is_plain(pod: Pod, submission: Submission) -> bool:
@@ -170,12 +170,12 @@ def _is_plain(pod: Pod, submission: Submission) -> bool:
 class _Server:
     """The API server of one cluster: its objects, and the usage that its quotas have counted."""
 
-    def __init__(self, beside: ClusterObjects, kubelet: Kubelet, there: Iterable[Pod]) -> None:
-        self._beside = beside
+    def __init__(self, cluster: ClusterObjects, kubelet: Kubelet, there: Iterable[Pod]) -> None:
+        self._cluster = cluster
         self._kubelet = kubelet
-        self._quotas = QuotaUse(beside.resource_quotas, kubelet)
+        self._quotas = QuotaUse(cluster.resource_quotas, kubelet)
         self._ranges: dict[str, list[LimitRange]] = {}
-        for one in beside.limit_ranges:
+        for one in cluster.limit_ranges:
             self._ranges.setdefault(one.namespace, []).append(one)
         for pod in there:
             self._quotas.count(pod)
@@ -202,13 +202,13 @@ class _Server:
         if isinstance(outcome, Denial):
             return outcome
         outcome = admit_runtime_class(outcome, submission)
-        if isinstance(outcome, Denial) or not submission.beside.recommendations:
+        if isinstance(outcome, Denial) or not submission.cluster.recommendations:
             return outcome
-        autoscaler = autoscaler_of(pod, submission.beside)
+        autoscaler = autoscaler_of(pod, submission.cluster)
         return outcome if autoscaler is None else with_recommendation(outcome, autoscaler, ranges)
 
     def _terminating(self, pod: Pod) -> Denial | None:
-        for one in self._beside.namespaces:
+        for one in self._cluster.namespaces:
             if one.name == pod.namespace and one.terminating:
                 error = f"unable to create new content in namespace {one.name} because it is being terminated"
                 rule = "a namespace that is being deleted takes no new pods"
@@ -228,8 +228,8 @@ class _Server:
         if pod.ephemeral_containers:
             what = "the API server accepts ephemeral containers only for a running pod; they are planned as added later"
             yield Remark(f"pod {pod.namespace}/{pod.name}", pod.file, what)
-        for one in self._beside.autoscalers:
-            applied = self._beside.recommendations and one.recommendations is not None
+        for one in self._cluster.autoscalers:
+            applied = self._cluster.recommendations and one.recommendations is not None
             if not applied and targets(one, pod):
                 about = f"VerticalPodAutoscaler {one.namespace}/{one.name}"
                 yield Remark(about, one.origin, what_it_may_change(one))

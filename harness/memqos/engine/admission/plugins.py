@@ -75,7 +75,7 @@ _PRIORITY = "plugin Priority"
 
 def admit_priority(pod: Pod, submission: Submission) -> Pod | Denial:
     """The pod with the name and value of its class; a denial for an unknown class or a conflicting field."""
-    found = _class_of(pod, submission.beside)
+    found = _class_of(pod, submission.cluster)
     if found is None:
         return forbidden(
             pod,
@@ -104,13 +104,13 @@ def admit_priority(pod: Pod, submission: Submission) -> Pod | Denial:
     return replace(pod, priority=found.value, priority_class_name=found.name, origin=origin)
 
 
-def _class_of(pod: Pod, beside: ClusterObjects) -> PriorityClass | None:
+def _class_of(pod: Pod, cluster: ClusterObjects) -> PriorityClass | None:
     """The class that a pod names (None if it does not exist); for a pod without one, the lowest global default."""
     name = pod.priority_class_name
     if name:
-        given = {one.name: one for one in beside.priority_classes}
+        given = {one.name: one for one in cluster.priority_classes}
         return SYSTEM_CLASSES.get(name) or given.get(name)
-    defaults = [one for one in beside.priority_classes if one.global_default]
+    defaults = [one for one in cluster.priority_classes if one.global_default]
     return min(defaults, key=lambda one: one.value, default=_NO_CLASS)
 
 
@@ -130,7 +130,7 @@ _RUNTIME_CLASS = "plugin RuntimeClass"
 def admit_runtime_class(pod: Pod, submission: Submission) -> Pod | Denial:
     """The pod with its class's overhead; a denial for an unknown class or a different overhead."""
     name = pod.runtime_class_name
-    found = next((one for one in submission.beside.runtime_classes if one.name == name), None)
+    found = next((one for one in submission.cluster.runtime_classes if one.name == name), None)
     if name and found is None:
         return forbidden(
             pod,

@@ -39,9 +39,9 @@ def targets(autoscaler: VerticalPodAutoscaler, pod: Pod) -> bool:
     )
 
 
-def autoscaler_of(pod: Pod, beside: ClusterObjects) -> VerticalPodAutoscaler | None:
+def autoscaler_of(pod: Pod, cluster: ClusterObjects) -> VerticalPodAutoscaler | None:
     """The autoscaler that controls a new pod: the oldest one that targets the pod's controller."""
-    found = [one for one in beside.autoscalers if targets(one, pod) and one.update_mode is not UpdateMode.OFF]
+    found = [one for one in cluster.autoscalers if targets(one, pod) and one.update_mode is not UpdateMode.OFF]
     return min(found, key=lambda one: (one.created, one.name), default=None)
 
 

@@ -320,8 +320,8 @@ def expected_document(expected: Expected) -> Document:
         found["not_modelled"] = expected.unmodelled
     if expected.undecided:
         found["undecided"] = [str(value) for value in expected.undecided]
-    if expected.unasked:
-        found["unasked"] = expected.unasked
+    if expected.inexpressible:
+        found["inexpressible"] = expected.inexpressible
     if expected.unsettled:
         found["unsettled"] = expected.unsettled
     return found

@@ -1,7 +1,7 @@
 """Settings of a cgroup without a plan or a request: each must show its default.
 
-A runtime that writes memory.zswap.max, pids.max or cgroup.freeze unasked limits its containers as much as one that
-writes memory.high; cgroup.pressure turns pressure accounting off.
+A runtime that writes memory.zswap.max, pids.max or cgroup.freeze without a request limits its containers as much as one
+that writes memory.high; cgroup.pressure turns pressure accounting off.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
 
-__all__ = ["UNNAMED", "Unnamed", "shown_of_asked", "unnamed_findings"]
+__all__ = ["UNNAMED", "Unnamed", "shown_text", "unnamed_findings"]
 
 UNNAMED = "unnamed settings"
 """The knob of the finding for all files that hold the expected value."""
@@ -30,20 +30,20 @@ class Unnamed:
     """The facts that decide the expected settings of one cgroup.
 
     judged: files to skip, since a plan covers them or nothing certain is expected. begun: name prefixes of such files.
-    asked: requested values of unplanned files, by name, as the kernel shows them; None if uncertain. tasks_max:
+    requested: requested values of unplanned files, by name, as the kernel shows them; None if uncertain. tasks_max:
     systemd's DefaultTasksMax, "" if unknown. baseline: the files of a container without requests; empty without such a
     container. unmodelled: why an unrequested setting is not judged, "" if its default is expected.
     """
 
     judged: Collection[str] = ()
     begun: tuple[str, ...] = ()
-    asked: Mapping[str, str | None] = field(default_factory=dict)
+    requested: Mapping[str, str | None] = field(default_factory=dict)
     tasks_max: str = ""
     baseline: Mapping[str, FileText] = field(default_factory=dict)
     unmodelled: str = ""
 
 
-def shown_of_asked(name: str, text: str, page_size: int) -> str | None:
+def shown_text(name: str, text: str, page_size: int) -> str | None:
     """The text that a file shows after this text was requested; None if uncertain.
 
     Amounts of memory are rounded down to pages of this size in bytes. Source: kernel page_counter_memparse.
@@ -90,7 +90,7 @@ def unnamed_findings(
         if expected is None:
             uncompared.append(name)
             continue
-        why_not = expected.why_not or ("" if name in unnamed.asked else unnamed.unmodelled)
+        why_not = expected.why_not or ("" if name in unnamed.requested else unnamed.unmodelled)
         if text == expected.text:
             held.append(name)
         else:
@@ -107,10 +107,10 @@ def unnamed_findings(
                     why_not=why_not,
                 )
             )
-    asked = [name for name in held if name in unnamed.asked] if unnamed.unmodelled else held
-    defaults = [name for name in held if name not in asked]
-    if asked:
-        found.append(_all_of_them(path, asked, uncompared, subject=subject, holds=holds))
+    requested = [name for name in held if name in unnamed.requested] if unnamed.unmodelled else held
+    defaults = [name for name in held if name not in requested]
+    if requested:
+        found.append(_all_of_them(path, requested, uncompared, subject=subject, holds=holds))
     if defaults:
         found.append(_all_of_them(path, defaults, uncompared, subject=subject, holds=holds, why_not=unnamed.unmodelled))
     return found
@@ -141,9 +141,9 @@ def _all_of_them(
 
 def _expected(path: CgroupPath, name: str, text: str, unnamed: Unnamed) -> _Expected | None:
     """The text that a file must show; None if nothing certain is expected."""
-    if name in unnamed.asked:
-        asked, source = unnamed.asked[name], "OCI runtime specification, linux.resources.unified"
-        return None if asked is None else _Expected(asked, f"a request names {name}", source)
+    if name in unnamed.requested:
+        requested, source = unnamed.requested[name], "OCI runtime specification, linux.resources.unified"
+        return None if requested is None else _Expected(requested, f"a request names {name}", source)
     if name == Knob.PIDS_MAX and path.name.endswith(_SCOPE) and text.strip() != "max":
         return _of_tasks(unnamed.tasks_max)
     if is_unknown_file(name):

@@ -255,7 +255,7 @@ class _There:
             observed: KnobValue = expected.knob.parse(text)
         except ValueError as error:
             return self.unseen(expected, f"the file does not parse: {error}", observed=text.strip())
-        why_not = expected.unasked or expected.unmodelled or expected.unsettled
+        why_not = expected.inexpressible or expected.unmodelled or expected.unsettled
         why_not = why_not or (VERSION_UNKNOWN if expected.undecided else "")
         if why_not:
             return self.unseen(expected, why_not, observed=text.strip())

@@ -16,7 +16,7 @@ from enum import Enum
 from memqos.model.knob import MAX, Bytes, Max
 from memqos.model.path import ROOT, CgroupPath
 
-__all__ = ["Effective", "Protected", "Shelter", "effective", "settled"]
+__all__ = ["Effective", "Protected", "ProtectionKind", "effective", "settled"]
 
 _ZERO = Bytes(0)
 _LONG_MAX = 2**63 - 1
@@ -31,7 +31,7 @@ _CLUSTER = 32
 _PASS = 10
 
 
-class Shelter(Enum):
+class ProtectionKind(Enum):
     """How reclaim treats a cgroup.
 
     HARD: skipped, memory.min covers its usage. SOFT: skipped until nothing else is left, memory.low covers its usage;
@@ -69,15 +69,15 @@ class Effective:
     low: Bytes | Max
 
     @property
-    def shelter(self) -> Shelter:
+    def protection(self) -> ProtectionKind:
         """How reclaim treats it; NONE for a cgroup without usage."""
         if not self.usage:
-            return Shelter.NONE
+            return ProtectionKind.NONE
         if self.min is MAX or self.min.count >= self.usage:
-            return Shelter.HARD
+            return ProtectionKind.HARD
         if self.low is MAX or self.low.count >= self.usage:
-            return Shelter.SOFT
-        return Shelter.PARTIAL if self.min.count or self.low.count else Shelter.NONE
+            return ProtectionKind.SOFT
+        return ProtectionKind.PARTIAL if self.min.count or self.low.count else ProtectionKind.NONE
 
     @property
     def hard(self) -> int:

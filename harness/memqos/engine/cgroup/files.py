@@ -31,8 +31,8 @@ def node_defaults(kubelet: Kubelet) -> dict[Knob, KnobValue]:
 
     libcontainer copies the parent's cpuset into a new v1 cgroup, since no process can run without one.
     """
-    zones = ",".join(str(zone.id) for zone in kubelet.node.zones)
-    return {Knob.MEMORY_SWAPPINESS: Number(kubelet.node.swappiness), Knob.CPUSET_MEMS: Text(zones)}
+    numa_nodes = ",".join(str(numa.id) for numa in kubelet.node.numa_nodes)
+    return {Knob.MEMORY_SWAPPINESS: Number(kubelet.node.swappiness), Knob.CPUSET_MEMS: Text(numa_nodes)}
 
 
 def exists(knob: Knob, kubelet: Kubelet) -> bool:

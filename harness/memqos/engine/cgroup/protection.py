@@ -21,24 +21,24 @@ from memqos.model.knob import MAX, Bytes, Knob, Max
 from memqos.model.path import ROOT, CgroupPath
 
 __all__ = [
-    "Sheltered",
-    "shelter",
-    "shelter_document",
-    "shelter_text",
+    "CgroupProtection",
+    "planned_protection",
+    "protection_document",
+    "protection_text",
 ]
 
 _ZERO = Bytes(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sheltered:
+class CgroupProtection:
     """One cgroup: its configured and its effective protection.
 
     path: a container's ends in its name, since only the runtime knows the real one. use: the source of the usage:
     "given", "assumed: …", or "sum of the cgroups below". recursive, plain: with and without memory_recursiveprot, when
     the node is short of memory. crowded: at kubepods' limit, where reclaim begins at kubepods; None for kubepods
     itself. limited: at its pod's limit, where reclaim begins at the pod; None above containers. crowded and limited are
-    with memory_recursiveprot unless `shelter` was called with recursive False, and None without such cgroups
+    with memory_recursiveprot unless `planned_protection` was called with recursive False, and None without such cgroups
     (cgroupsPerQOS off). cache_kills: whether page cache alone can get a container OOM-killed, since all its usage is
     protected at its pod's limit and none of it is reclaimed (kubernetes#137880). not_modelled: why there is no answer
     for a container; its numbers then assume the kernel's defaults. unsure: what the numbers of another cgroup assume
@@ -48,7 +48,7 @@ class Sheltered:
     subject: Subject
     path: CgroupPath
     use: str
-    asked: Protected
+    configured: Protected
     recursive: Effective
     plain: Effective
     crowded: Effective | None
@@ -58,9 +58,9 @@ class Sheltered:
     unsure: str = ""
 
 
-def shelter(
+def planned_protection(
     plan: Plan, kubelet: Kubelet, usage: ContainerUsage | None = None, *, recursive: bool = True
-) -> tuple[Sheltered, ...]:
+) -> tuple[CgroupProtection, ...]:
     """Every cgroup of this kubelet's plan from kubepods down, parents first.
 
     recursive: whether `crowded` and `limited` assume memory_recursiveprot.
@@ -87,11 +87,11 @@ def shelter(
         return next(((pod, inside[pod][row.path]) for pod in row.path.ancestors if pod in pods), (None, None))
 
     return tuple(
-        Sheltered(
+        CgroupProtection(
             subject=row.subject,
             path=row.path,
             use=row.use or "sum of the cgroups below",
-            asked=tree[row.path],
+            configured=tree[row.path],
             recursive=with_mount[row.path],
             plain=without[row.path],
             crowded=crowded.get(row.path),
@@ -110,7 +110,7 @@ def shelter(
 class _Row:
     """A cgroup of the tree. use: "" if its usage is the sum of its children's. subject: None if it is not reported.
 
-    limit: a container's memory.max, 0 without one. not_modelled, unsure: as in `Sheltered`.
+    limit: a container's memory.max, 0 without one. not_modelled, unsure: as in `CgroupProtection`.
     """
 
     subject: Subject | None
@@ -131,8 +131,8 @@ def _is_tight(pod: PlannedPod) -> bool:
 
 
 def _limit(cgroup: PlannedCgroup) -> int:
-    asked = _asked(cgroup, Knob.MEMORY_MAX)
-    return asked.count if isinstance(asked, Bytes) else 0
+    configured = _asked(cgroup, Knob.MEMORY_MAX)
+    return configured.count if isinstance(configured, Bytes) else 0
 
 
 def _rows(plan: Plan, given: ContainerUsage, kubelet: Kubelet) -> Iterator[_Row]:
@@ -219,24 +219,24 @@ def _summed(rows: list[_Row]) -> dict[CgroupPath, Protected]:
     return {row.path: Protected(usage=usage[row.path], min=row.min, low=row.low) for row in rows}
 
 
-def shelter_document(found: tuple[Sheltered, ...]) -> list[dict[str, Any]]:
-    """As JSON: per cgroup subject, path, usage, use, asked, and effective values: recursive, plain, crowded, limited.
+def protection_document(found: tuple[CgroupProtection, ...]) -> list[dict[str, Any]]:
+    """As JSON: per cgroup subject, path, usage, use, configured, and the effective recursive, plain, crowded, limited.
 
     A cgroup that is not modelled has only subject, path and not_modelled.
     """
 
     def counts(one: Effective | None) -> dict[str, str] | None:
-        return None if one is None else {"min": str(one.min), "low": str(one.low), "shelter": one.shelter.value}
+        return None if one is None else {"min": str(one.min), "low": str(one.low), "protection": one.protection.value}
 
-    def row(one: Sheltered) -> dict[str, Any]:
+    def row(one: CgroupProtection) -> dict[str, Any]:
         if one.not_modelled:
             return {"subject": str(one.subject), "path": str(one.path), "not_modelled": one.not_modelled}
         return {
             "subject": str(one.subject),
             "path": str(one.path),
-            "usage": one.asked.usage,
+            "usage": one.configured.usage,
             "use": one.use,
-            "asked": {"min": str(one.asked.min), "low": str(one.asked.low)},
+            "configured": {"min": str(one.configured.min), "low": str(one.configured.low)},
             "recursive": counts(one.recursive),
             "plain": counts(one.plain),
             "crowded": counts(one.crowded),
@@ -248,7 +248,7 @@ def shelter_document(found: tuple[Sheltered, ...]) -> list[dict[str, Any]]:
     return list(map(row, found))
 
 
-def shelter_text(found: tuple[Sheltered, ...]) -> str:
+def protection_text(found: tuple[CgroupProtection, ...]) -> str:
     """As text: each cgroup with its usage, and the configured and the effective memory.min and memory.low."""
     lines = [
         "Effective protection: memory.min and memory.low when the node runs short of memory, with cgroup2 mounted",
@@ -258,10 +258,12 @@ def shelter_text(found: tuple[Sheltered, ...]) -> str:
         if one.not_modelled:
             lines += ["", str(one.subject), f"  not modelled: {one.not_modelled}"]
             continue
-        lines += ["", str(one.subject), f"  uses {one.asked.usage} ({one.use})"]
+        lines += ["", str(one.subject), f"  uses {one.configured.usage} ({one.use})"]
         for knob, pick in ((Knob.MEMORY_MIN, 0), (Knob.MEMORY_LOW, 1)):
-            asked, recursive, plain = ((side.min, side.low)[pick] for side in (one.asked, one.recursive, one.plain))
-            text = f"  {knob} {asked}: {recursive} effective"
+            configured, recursive, plain = (
+                (side.min, side.low)[pick] for side in (one.configured, one.recursive, one.plain)
+            )
+            text = f"  {knob} {configured}: {recursive} effective"
             if plain != recursive:
                 text += f", {plain} without memory_recursiveprot"
             crowded = recursive if one.crowded is None else (one.crowded.min, one.crowded.low)[pick]
@@ -270,7 +272,7 @@ def shelter_text(found: tuple[Sheltered, ...]) -> str:
             if one.limited is not None:
                 text += f", {(one.limited.min, one.limited.low)[pick]} at the pod's limit"
             lines.append(text)
-        lines.append(f"  reclaim: {_FATES[one.recursive.shelter.value]}")
+        lines.append(f"  reclaim: {_FATES[one.recursive.protection.value]}")
         if one.unsure:
             lines.append(f"  not certain: {one.unsure}")
         if one.cache_kills:

@@ -80,8 +80,8 @@ def kubepods_hugetlb_at_start(kubelet: Kubelet) -> Mapping[Knob, int]:
     each page size; within a minute qosContainerManagerImpl.UpdateCgroups writes no limit (setHugePagesUnbounded).
     """
     left = dict.fromkeys(kubelet.node.hugepage_sizes, 0)
-    for zone in kubelet.node.zones:
-        for size, pages in zone.hugepages.items():
+    for numa in kubelet.node.numa_nodes:
+        for size, pages in numa.hugepages.items():
             left[size] = left.get(size, 0) + size * pages
     if "pods" in kubelet.enforced:
         for reserved in (kubelet.settings.system_reserved, kubelet.settings.kube_reserved):

@@ -26,7 +26,7 @@ from memqos.engine.numa.admit import Admitted, admit, pod_started, release, star
 from memqos.engine.numa.draft_2020 import DraftAdmitted, draft_admit, draft_table
 from memqos.engine.numa.policies import MemoryPolicy, Policies
 from memqos.engine.numa.reservation import hard_eviction, in_words
-from memqos.engine.numa.zone_table import ZoneTable
+from memqos.engine.numa.table import NumaTable
 from memqos.engine.plan import Input, Reason, Refusal, RefusedBy
 from memqos.engine.pod.qos import pod_qos
 from memqos.engine.pod.sums import PREFIX, amount, page_size_of, pod_requests
@@ -106,9 +106,9 @@ def huge_page_capacity(node: NodeFacts) -> dict[str, int]:
 
     Only the facts of NUMA nodes have the number of pages.
     """
-    found = {f"{PREFIX}{in_words(size)}": 0 for size in node.hugepage_sizes if node.zones}
-    for zone in node.zones:
-        for size, pages in zone.hugepages.items():
+    found = {f"{PREFIX}{in_words(size)}": 0 for size in node.hugepage_sizes if node.numa_nodes}
+    for numa in node.numa_nodes:
+        for size, pages in numa.hugepages.items():
             name = f"{PREFIX}{in_words(size)}"
             found[name] = found.get(name, 0) + size * pages
     return found
@@ -224,7 +224,7 @@ class Placement:
 
 
 def place(
-    pods: Iterable[Pod], kubelet: Kubelet, table: ZoneTable | None = None, *, room: Room | None = None
+    pods: Iterable[Pod], kubelet: Kubelet, table: NumaTable | None = None, *, room: Room | None = None
 ) -> Placement:
     """Admit pods in the order given; all containers of a pod start before the next pod is admitted.
 
@@ -268,7 +268,7 @@ def place(
     return Placement(pods=tuple(running), manages=manages, admitted=admitted, refusals=tuple(refusals))
 
 
-def table_after(pods: Iterable[Pod], kubelet: Kubelet, *, ended: Collection[str]) -> ZoneTable:
+def table_after(pods: Iterable[Pod], kubelet: Kubelet, *, ended: Collection[str]) -> NumaTable:
     """The Memory Manager's table after these pods were admitted in this order and some, by uid, ended.
 
     A refused pod holds nothing, and an unknown pod cannot end. Errors as of `place`.
@@ -286,7 +286,7 @@ def table_after(pods: Iterable[Pod], kubelet: Kubelet, *, ended: Collection[str]
 class _Static:
     """The Memory Manager's policy Static with its table: `admit` tries a pod, `keep` records it."""
 
-    def __init__(self, kubelet: Kubelet, policies: Policies, table: ZoneTable | None) -> None:
+    def __init__(self, kubelet: Kubelet, policies: Policies, table: NumaTable | None) -> None:
         first = start(kubelet.node, kubelet.settings, policies)
         self._policies = policies
         self._table = self._tried = table or first
@@ -303,7 +303,7 @@ class _Static:
         self._table = self._tried
 
     @property
-    def table(self) -> ZoneTable:
+    def table(self) -> NumaTable:
         """The table with the kept pods."""
         return self._table
 
@@ -311,7 +311,7 @@ class _Static:
 class _Draft:
     """The Memory Manager of the draft, with the same interface."""
 
-    def __init__(self, kubelet: Kubelet, table: ZoneTable | None) -> None:
+    def __init__(self, kubelet: Kubelet, table: NumaTable | None) -> None:
         if table is not None:
             raise UsageError(
                 "the draft cannot start from a kubelet's table of NUMA nodes.",

@@ -57,9 +57,9 @@ def _numbers(settings: KubeletSettings) -> Iterator[Ignored]:
     if limit is not None and limit < 1 and limit != _NO_LIMIT:
         what = f"{limit} means no limit to the kubelet, like every number below 1; the usual value is {_NO_LIMIT}"
         yield Ignored(field="podPidsLimit", origin=settings.origin.get("podPidsLimit", ""), what=what)
-    for zone, _ in settings.reserved_memory or ():
-        if zone < 0:
-            what = f"no machine has a NUMA node {zone}; the kubelet checks it only under memoryManagerPolicy Static"
+    for numa, _ in settings.reserved_memory or ():
+        if numa < 0:
+            what = f"no machine has a NUMA node {numa}; the kubelet checks it only under memoryManagerPolicy Static"
             yield Ignored(field="reservedMemory", origin=settings.origin.get("reservedMemory", ""), what=what)
 
 

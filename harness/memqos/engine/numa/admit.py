@@ -38,6 +38,7 @@ from memqos.engine.numa.reservation import (
     remove_container,
     settle,
 )
+from memqos.engine.numa.table import Block, Blocks, NumaTable
 from memqos.engine.numa.topology_manager import (
     EMPTY,
     Hint,
@@ -47,7 +48,6 @@ from memqos.engine.numa.topology_manager import (
     TopologyDecision,
     topology_decision,
 )
-from memqos.engine.numa.zone_table import Block, Blocks, ZoneTable
 from memqos.engine.plan import Input, Reason, Refusal
 from memqos.engine.pod.qos import pod_qos
 from memqos.engine.pod.sums import pod_level_set
@@ -79,7 +79,7 @@ class EmptySharedPool(Rejection):
     """The kubelet's reason name if exclusive containers leave nothing for the shared ones."""
 
 
-def allocate_pod(pod: Pod, *, table: ZoneTable, hint: Hint, policies: Policies) -> tuple[ZoneTable, Reason] | Rejection:
+def allocate_pod(pod: Pod, *, table: NumaTable, hint: Hint, policies: Policies) -> tuple[NumaTable, Reason] | Rejection:
     """Memory for a whole Guaranteed pod with pod-level resources; hint is the Topology Manager's.
 
     A pod that holds memory already keeps it. If the pod-level amounts are not whole bytes, the pod is admitted and not
@@ -102,7 +102,7 @@ def allocate_pod(pod: Pod, *, table: ZoneTable, hint: Hint, policies: Policies) 
         return settled
     whole = _blocks(settled.mask, total)
     for block in whole:
-        table = table.taken(block.zones, block.kind, block.size)
+        table = table.taken(block.numa_nodes, block.kind, block.size)
     table = replace(table, pod_blocks={**table.pod_blocks, pod.uid: whole})
     for name, share in _shares(pod, total, requests, policies).items():
         table = table.holding(pod.uid, name, _blocks(settled.mask, share))
@@ -188,7 +188,7 @@ def _container_requests(pod: Pod, policies: Policies) -> _Requests | None:
 
 
 def _blocks(mask: Mask, request: Request) -> Blocks:
-    return tuple(Block(mask.zones, kind, size) for kind, size in request.items() if size > 0)
+    return tuple(Block(mask.numa_nodes, kind, size) for kind, size in request.items() if size > 0)
 
 
 def _add(total: dict[str, int], more: Request) -> None:
@@ -223,17 +223,17 @@ class Admitted:
     container is not pinned. reasons: container name to reason, also for containers that are not pinned.
     """
 
-    table: ZoneTable
+    table: NumaTable
     cpuset_mems: Mapping[str, str]
     reasons: Mapping[str, Reason]
 
 
-def start(facts: NodeFacts, settings: KubeletSettings, policies: Policies) -> ZoneTable:
+def start(facts: NodeFacts, settings: KubeletSettings, policies: Policies) -> NumaTable:
     """The node's table before any pod; errors as in `first_table`."""
     return first_table(facts, settings, policies)
 
 
-def admit(pod: Pod, *, table: ZoneTable, policies: Policies, others: OtherHints = _NO_OTHERS) -> Admitted | Refusal:
+def admit(pod: Pod, *, table: NumaTable, policies: Policies, others: OtherHints = _NO_OTHERS) -> Admitted | Refusal:
     """Place a pod as the kubelet does at admission, or refuse it with the kubelet's reason name.
 
     Containers are placed in order, init containers first; under the scope pod they share one affinity. A refused pod
@@ -247,7 +247,7 @@ def admit(pod: Pod, *, table: ZoneTable, policies: Policies, others: OtherHints 
         placed=is_placed(pod, policies),
         merger=Merger(
             # The policy none merges nothing, so it works on machines of any size.
-            zones=EMPTY if policies.topology is TopologyPolicy.NONE else Mask.of(table.zones),
+            numa_nodes=EMPTY if policies.topology is TopologyPolicy.NONE else Mask.of(table.numa_nodes),
             closest=policies.options.prefer_closest and policies.topology is not TopologyPolicy.SINGLE_NUMA_NODE,
             distances=table.distances,
             up_to_need=policies.up_to_need,
@@ -258,14 +258,14 @@ def admit(pod: Pod, *, table: ZoneTable, policies: Policies, others: OtherHints 
     return admission.by_pod(table)
 
 
-def release(pod_uid: str, table: ZoneTable) -> ZoneTable:
+def release(pod_uid: str, table: NumaTable) -> NumaTable:
     """The table without a pod; the same table if the pod holds nothing."""
     for container in tuple(table.assignments.get(pod_uid, ())):
         table = remove_container(table, pod_uid, container)
     return table
 
 
-def pod_started(pod: Pod, table: ZoneTable, policies: Policies) -> ZoneTable:
+def pod_started(pod: Pod, table: NumaTable, policies: Policies) -> NumaTable:
     """The table after all containers of an admitted pod were created: regular init containers hold nothing."""
     for container in pod.init_containers + pod.containers:
         table = container_started(table, pod, container.name, policies)
@@ -282,7 +282,7 @@ def is_placed(pod: Pod, policies: Policies) -> bool:
 
 
 def container_hints(
-    pod: Pod, container: Container, table: ZoneTable, reusable: Reusable, policies: Policies
+    pod: Pod, container: Container, table: NumaTable, reusable: Reusable, policies: Policies
 ) -> ProviderHints | None:
     """The Memory Manager's hints for one container of a pod that it places; None or empty for no preference."""
     request = container_request(container, pod, policies)
@@ -294,7 +294,7 @@ def container_hints(
     return dict.fromkeys(request, calculate(table, request, reusable) or None)
 
 
-def pod_hints(pod: Pod, table: ZoneTable, policies: Policies) -> ProviderHints | None:
+def pod_hints(pod: Pod, table: NumaTable, policies: Policies) -> ProviderHints | None:
     """The Memory Manager's hints for a pod as a whole; None or empty for no preference.
 
     If a container holds memory already, the pod's hint is the first such container's NUMA nodes, provided that it holds
@@ -330,7 +330,7 @@ class _Admission:
     placed: bool
     merger: Merger
 
-    def by_pod(self, table: ZoneTable) -> Admitted | Refusal:
+    def by_pod(self, table: NumaTable) -> Admitted | Refusal:
         """With one affinity for all containers."""
         managed = managed_as_a_whole(self.pod, self.policies)
         hints = pod_hints(self.pod, table, self.policies) if self.placed else None
@@ -345,7 +345,7 @@ class _Admission:
         table, reason = outcome
         return self._admitted(table, {one.name: (reason, affinity.reason) for one in self._containers})
 
-    def by_container(self, table: ZoneTable, shared: _Affinity | None) -> Admitted | Refusal:
+    def by_container(self, table: NumaTable, shared: _Affinity | None) -> Admitted | Refusal:
         """Container by container; shared: the pod's affinity, None if each container has its own."""
         reusable = NOTHING_REUSABLE
         message = _NO_CONTAINER_LOCALITY if managed_as_a_whole(self.pod, self.policies) else _NO_LOCALITY
@@ -416,9 +416,9 @@ class _Admission:
             name, message = UNEXPECTED_ADMISSION_ERROR, f"Allocate failed due to {outcome.message}, which is unexpected"
         return Refusal(pod=self.pod.uid, reason_name=name, message=message, reason=reason)
 
-    def _admitted(self, table: ZoneTable, chains: Mapping[str, tuple[Reason, ...]]) -> Admitted:
-        zones = {one.name: table.zones_of(self.pod.uid, one.name) for one in self._containers}
-        mems = {name: ",".join(map(str, ids)) for name, ids in zones.items() if ids}
+    def _admitted(self, table: NumaTable, chains: Mapping[str, tuple[Reason, ...]]) -> Admitted:
+        numa_nodes = {one.name: table.numa_nodes_of(self.pod.uid, one.name) for one in self._containers}
+        mems = {name: ",".join(map(str, ids)) for name, ids in numa_nodes.items() if ids}
         reasons = {name: self._mems_reason(mems.get(name), chain) for name, chain in chains.items()}
         return Admitted(table=table, cpuset_mems=mems, reasons=reasons)
 

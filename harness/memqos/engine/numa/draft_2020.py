@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from memqos.engine.numa.policies import TopologyPolicy, configuration_error
-from memqos.engine.numa.reservation import check_fields, in_words, node_reservation, numa_zones
+from memqos.engine.numa.reservation import check_fields, in_words, kubelet_numa_nodes, node_reservation
+from memqos.engine.numa.table import MEMORY
 from memqos.engine.numa.topology_manager import Hint, Mask, Merger, topology_decision
-from memqos.engine.numa.zone_table import MEMORY
 from memqos.engine.plan import Input, Reason, Refusal
 from memqos.engine.pod.sums import PREFIX
 from memqos.engine.releases.table import DRAFTS, Family
@@ -29,8 +29,8 @@ from memqos.model.quantity import ZERO
 
 __all__ = [
     "DraftAdmitted",
+    "DraftNode",
     "DraftTable",
-    "DraftZone",
     "affinity",
     "draft_admit",
     "draft_start",
@@ -43,7 +43,7 @@ _FIELD = "reservedMemory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DraftZone:
+class DraftNode:
     """One NUMA node, in bytes by memory type: the allocatable memory, and the part reserved by containers.
 
     allocatable of memory: total less preallocated huge pages less the safety zone; of huge pages: all preallocated.
@@ -62,7 +62,7 @@ class DraftZone:
 class DraftTable:
     """All NUMA nodes by id, and the containers' places: pod uid to container name to node and bytes by memory type."""
 
-    zones: Mapping[int, DraftZone]
+    numa_nodes: Mapping[int, DraftNode]
     assignments: Mapping[str, Mapping[str, tuple[int, Mapping[str, int]]]] = field(default_factory=dict)
 
 
@@ -85,27 +85,30 @@ def draft_start(facts: NodeFacts, *, safety_zone: int, node_reservation: int) ->
     safety_zone: bytes set aside in each NUMA node. node_reservation: bytes of kube-reserved, system-reserved and the
     eviction threshold together. UsageError if the safety zones together are more than that, or do not fit.
     """
-    total = safety_zone * len(facts.zones)
+    total = safety_zone * len(facts.numa_nodes)
     if safety_zone < 0 or total > node_reservation:
         raise UsageError(
-            f"the safety zone of {in_words(safety_zone)} in {len(facts.zones)} NUMA nodes makes {in_words(total)}, "
-            "and must "
-            f"be from 0 to the {in_words(node_reservation)} that the node reserves.",
+            f"the safety zone of {in_words(safety_zone)} in {len(facts.numa_nodes)} NUMA nodes makes {in_words(total)}"
+            f", and must be from 0 to the {in_words(node_reservation)} that the node reserves.",
             next_step="Give less in reservedMemory, or reserve more of the node.",
-            data={"safety_zone": safety_zone, "zones": len(facts.zones), "node_reservation": node_reservation},
+            data={
+                "safety_zone": safety_zone,
+                "numa_nodes": len(facts.numa_nodes),
+                "node_reservation": node_reservation,
+            },
         )
-    zones = {}
-    for zone in facts.zones:
-        pages = {f"{PREFIX}{in_words(size)}": size * count for size, count in zone.hugepages.items()}
-        memory = zone.memory - sum(pages.values()) - safety_zone
+    numa_nodes = {}
+    for numa in facts.numa_nodes:
+        pages = {f"{PREFIX}{in_words(size)}": size * count for size, count in numa.hugepages.items()}
+        memory = numa.memory - sum(pages.values()) - safety_zone
         if memory < 0:
             raise UsageError(
-                f"NUMA node {zone.id} has {in_words(zone.memory)}, which its huge pages and the safety zone exceed.",
+                f"NUMA node {numa.id} has {in_words(numa.memory)}, which its huge pages and the safety zone exceed.",
                 next_step="Give less in reservedMemory.",
-                data={"zone": zone.id, "memory": zone.memory, "safety_zone": safety_zone},
+                data={"numa_node": numa.id, "memory": numa.memory, "safety_zone": safety_zone},
             )
-        zones[zone.id] = DraftZone(id=zone.id, allocatable={MEMORY: memory} | pages)
-    return DraftTable(zones=zones)
+        numa_nodes[numa.id] = DraftNode(id=numa.id, allocatable={MEMORY: memory} | pages)
+    return DraftTable(numa_nodes=numa_nodes)
 
 
 def draft_table(facts: NodeFacts, settings: KubeletSettings) -> DraftTable:
@@ -114,7 +117,7 @@ def draft_table(facts: NodeFacts, settings: KubeletSettings) -> DraftTable:
     ManifestError for a safety zone that is not the same in every NUMA node or has huge pages, and for a policy or scope
     of the Topology Manager that the draft does not support; UsageError as `draft_start`.
     """
-    facts = replace(facts, zones=numa_zones(facts))
+    facts = replace(facts, numa_nodes=kubelet_numa_nodes(facts))
     check_fields(settings)
     if settings.topology_manager_policy not in {None, "", "none", TopologyPolicy.SINGLE_NUMA_NODE}:
         what = f"the draft requires single-numa-node, not '{settings.topology_manager_policy}'."
@@ -122,16 +125,16 @@ def draft_table(facts: NodeFacts, settings: KubeletSettings) -> DraftTable:
     if settings.topology_manager_scope not in {None, "", "container"}:
         what = f"the draft places container by container, and has no scope '{settings.topology_manager_scope}'."
         raise configuration_error(settings, "topologyManagerScope", what, "Set container, or leave it out.")
-    safety: dict[int, int] = {zone.id: 0 for zone in facts.zones}
-    for zone, limits in settings.reserved_memory or ():
-        if zone not in safety or set(limits) - {MEMORY}:
+    safety: dict[int, int] = {numa.id: 0 for numa in facts.numa_nodes}
+    for numa, limits in settings.reserved_memory or ():
+        if numa not in safety or set(limits) - {MEMORY}:
             what = (
-                f"there is no NUMA node {zone}." if zone not in safety else "the draft's safety zone has no huge pages."
+                f"there is no NUMA node {numa}." if numa not in safety else "the draft's safety zone has no huge pages."
             )
             raise configuration_error(settings, _FIELD, what, "Give memory of the machine's NUMA nodes only.")
-        safety[zone] += limits[MEMORY].value if limits else 0
+        safety[numa] += limits[MEMORY].value if limits else 0
     if len(set(safety.values())) > 1:
-        shares = ", ".join(f"{in_words(size)} in NUMA node {zone}" for zone, size in safety.items())
+        shares = ", ".join(f"{in_words(size)} in NUMA node {numa}" for numa, size in safety.items())
         what = f"the draft's safety zone is the same in every NUMA node, not {shares}."
         raise configuration_error(settings, _FIELD, what, "Give every NUMA node the same memory.")
     reserved = node_reservation(settings, facts.memory).get(MEMORY, ZERO)
@@ -141,9 +144,9 @@ def draft_table(facts: NodeFacts, settings: KubeletSettings) -> DraftTable:
 def affinity(table: DraftTable, request: Mapping[str, int]) -> tuple[int, ...]:
     """The NUMA nodes with room for a request: strictly more free than requested of every type."""
     return tuple(
-        zone_id
-        for zone_id, zone in sorted(table.zones.items())
-        if all(zone.free(kind) > size for kind, size in request.items())
+        numa_id
+        for numa_id, numa in sorted(table.numa_nodes.items())
+        if all(numa.free(kind) > size for kind, size in request.items())
     )
 
 
@@ -155,19 +158,19 @@ def draft_admit(pod: Pod, *, qos: QosClass, table: DraftTable) -> DraftAdmitted 
         return DraftAdmitted(table=table, cpuset_mems={}, reasons={one.name: unplaced for one in every})
     mems: dict[str, str] = {}
     reasons: dict[str, Reason] = {}
-    merger = Merger(zones=Mask.of(table.zones))
+    merger = Merger(numa_nodes=Mask.of(table.numa_nodes))
     for container in pod.init_containers + pod.containers:
         request = _request(container)
-        hints = [Hint(Mask.of([zone]), preferred=True) for zone in affinity(table, request)]
+        hints = [Hint(Mask.of([numa]), preferred=True) for numa in affinity(table, request)]
         decision = topology_decision(TopologyPolicy.SINGLE_NUMA_NODE, [dict.fromkeys(request, hints)], merger)
         reason = _reason(container, request, table)
         if not decision.admitted:
             message = "Resources cannot be allocated with Topology locality"
             return Refusal(pod=pod.uid, reason_name="TopologyAffinityError", message=message, reason=reason)
         # With a single NUMA node the policy answers "any", which means that node.
-        [zone_id] = (decision.hint.affinity or merger.zones).zones
-        table = _placed(table, pod.uid, container.name, zone_id, request)
-        mems[container.name] = str(zone_id)
+        [numa_id] = (decision.hint.affinity or merger.numa_nodes).numa_nodes
+        table = _placed(table, pod.uid, container.name, numa_id, request)
+        mems[container.name] = str(numa_id)
         reasons[container.name] = reason
     return DraftAdmitted(table=table, cpuset_mems=mems, reasons=reasons)
 
@@ -179,15 +182,15 @@ def _request(container: Container) -> dict[str, int]:
     return {MEMORY: requests[MEMORY].value if MEMORY in requests else 0} | counted
 
 
-def _placed(table: DraftTable, pod_uid: str, container: str, zone_id: int, request: Mapping[str, int]) -> DraftTable:
-    pod = {**table.assignments.get(pod_uid, {}), container: (zone_id, request)}
-    zones = {**table.zones, zone_id: _reserving(table.zones[zone_id], request)}
-    return DraftTable(zones=zones, assignments={**table.assignments, pod_uid: pod})
+def _placed(table: DraftTable, pod_uid: str, container: str, numa_id: int, request: Mapping[str, int]) -> DraftTable:
+    pod = {**table.assignments.get(pod_uid, {}), container: (numa_id, request)}
+    numa_nodes = {**table.numa_nodes, numa_id: _reserving(table.numa_nodes[numa_id], request)}
+    return DraftTable(numa_nodes=numa_nodes, assignments={**table.assignments, pod_uid: pod})
 
 
-def _reserving(zone: DraftZone, request: Mapping[str, int]) -> DraftZone:
-    added = {kind: zone.reserved.get(kind, 0) + size for kind, size in request.items()}
-    return replace(zone, reserved={kind: size for kind, size in {**zone.reserved, **added}.items() if size})
+def _reserving(numa: DraftNode, request: Mapping[str, int]) -> DraftNode:
+    added = {kind: numa.reserved.get(kind, 0) + size for kind, size in request.items()}
+    return replace(numa, reserved={kind: size for kind, size in {**numa.reserved, **added}.items() if size})
 
 
 def _unplaced(qos: QosClass) -> Reason:
@@ -201,9 +204,9 @@ def _unplaced(qos: QosClass) -> Reason:
 
 def _reason(container: Container, request: Mapping[str, int], table: DraftTable) -> Reason:
     sums = (
-        f"NUMA node {zone_id}: {zone.allocatable.get(kind, 0)} - {zone.reserved.get(kind, 0)} > {size} of {kind}"
-        f" {'holds' if zone.free(kind) > size else 'does not hold'}"
-        for zone_id, zone in sorted(table.zones.items())
+        f"NUMA node {numa_id}: {numa.allocatable.get(kind, 0)} - {numa.reserved.get(kind, 0)} > {size} of {kind}"
+        f" {'holds' if numa.free(kind) > size else 'does not hold'}"
+        for numa_id, numa in sorted(table.numa_nodes.items())
         for kind, size in request.items()
     )
     given = container.resources.requests

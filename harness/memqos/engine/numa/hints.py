@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from memqos.engine.numa.policies import PodLevel, Policies
+from memqos.engine.numa.table import MEMORY, Block, Blocks, NumaNodeState, NumaTable
 from memqos.engine.numa.topology_manager import EMPTY, Hint, Mask, masks_of
-from memqos.engine.numa.zone_table import MEMORY, Block, Blocks, ZoneState, ZoneTable
 from memqos.engine.pod.sums import PREFIX, pod_level_set
 from memqos.engine.releases.table import Novelty
 from memqos.model.pod import Container, ContainerKind, Pod, ResourceList
@@ -135,13 +135,13 @@ class Reusable:
 
     amounts: Mapping[tuple[tuple[int, ...], str], int] = field(default_factory=dict)
 
-    def of(self, zones: tuple[int, ...], kind: str) -> int:
+    def of(self, numa_nodes: tuple[int, ...], kind: str) -> int:
         """Reusable bytes of a type on exactly these NUMA nodes."""
-        return self.amounts.get((zones, kind), 0)
+        return self.amounts.get((numa_nodes, kind), 0)
 
     def on(self, kind: str) -> dict[tuple[int, ...], int]:
         """Reusable bytes of a type by sets of NUMA nodes; no entry for zero."""
-        return {zones: amount for (zones, of), amount in self.amounts.items() if of == kind and amount}
+        return {numa_nodes: amount for (numa_nodes, of), amount in self.amounts.items() if of == kind and amount}
 
     def after(self, blocks: Blocks, *, left_over: bool) -> Reusable:
         """After placing a container: a regular init container leaves its memory, any other uses it up.
@@ -150,7 +150,7 @@ class Reusable:
         """
         amounts = dict(self.amounts)
         for block in blocks:
-            key = (block.zones, block.kind)
+            key = (block.numa_nodes, block.kind)
             known = amounts.get(key, 0)
             amounts[key] = max(known, block.size) if left_over else max(known - block.size, 0)
         return Reusable(amounts)
@@ -159,7 +159,7 @@ class Reusable:
 NOTHING_REUSABLE = Reusable()
 
 
-def shrink_init_containers(table: ZoneTable, pod: Pod, container: str, blocks: Blocks, policies: Policies) -> ZoneTable:
+def shrink_init_containers(table: NumaTable, pod: Pod, container: str, blocks: Blocks, policies: Policies) -> NumaTable:
     """The table with earlier init containers' blocks reduced by the part that this container reuses, down to 0.
 
     So a pod's blocks add up to its memory. Sidecars keep theirs.
@@ -177,10 +177,10 @@ def shrink_init_containers(table: ZoneTable, pod: Pod, container: str, blocks: B
 def _shrunk(held: Block, left: dict[Block, int]) -> Block:
     """One block after its part was reused; `left` is the remaining need of the container, and is updated."""
     for block, size in left.items():
-        if block.kind == held.kind and block.zones == held.zones:
+        if block.kind == held.kind and block.numa_nodes == held.numa_nodes:
             share = min(size, held.size)
             left[block] = size - share
-            held = Block(held.zones, held.kind, held.size - share)
+            held = Block(held.numa_nodes, held.kind, held.size - share)
     return held
 
 
@@ -191,10 +191,10 @@ _Candidate = tuple[int, int, Mask, Hint, Hint]
 @lru_cache(maxsize=64)
 def _candidates(ids: tuple[int, ...]) -> tuple[_Candidate, ...]:
     """Every set of these NUMA nodes, fewest first."""
-    position = {zone: 1 << place for place, zone in enumerate(ids)}
+    position = {numa: 1 << place for place, numa in enumerate(ids)}
     return tuple(
         (
-            sum(position[zone] for zone in mask.zones),
+            sum(position[numa] for numa in mask.numa_nodes),
             mask.count,
             mask,
             Hint(mask, preferred=True),
@@ -225,20 +225,20 @@ def _unmixed(
     )
 
 
-def _groups(zones: Iterable[ZoneState]) -> tuple[int, int, tuple[tuple[int, int], ...]]:
+def _groups(numa_nodes: Iterable[NumaNodeState]) -> tuple[int, int, tuple[tuple[int, int], ...]]:
     """The facts about NUMA nodes that `_unmixed` uses."""
     alone = 0
     grouped = 0
     in_use: dict[int, int] = {}
-    for zone in zones:
-        bit = 1 << zone.id
-        if len(zone.cells) > 1:
+    for numa in numa_nodes:
+        bit = 1 << numa.id
+        if len(numa.cells) > 1:
             grouped |= bit
-        if zone.assignments > 0:
-            if len(zone.cells) == 1:
+        if numa.assignments > 0:
+            if len(numa.cells) == 1:
                 alone |= bit
             else:
-                group = Mask.of(zone.cells).bits
+                group = Mask.of(numa.cells).bits
                 in_use[group] = in_use.get(group, 0) | bit
     return alone, grouped, tuple(sorted(in_use.items()))
 
@@ -252,7 +252,7 @@ def _sums(amounts: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sums)
 
 
-def calculate(table: ZoneTable, request: Request, reusable: Reusable) -> tuple[Hint, ...]:
+def calculate(table: NumaTable, request: Request, reusable: Reusable) -> tuple[Hint, ...]:
     """The hints for a request (the same for every memory type of it), fewest NUMA nodes first; none if nothing fits.
 
     A set of NUMA nodes is hinted if its NUMA nodes could hold the request when empty, hold it now (with reusable memory
@@ -263,13 +263,13 @@ def calculate(table: ZoneTable, request: Request, reusable: Reusable) -> tuple[H
     if not request:
         return ()
     ids = table.ids
-    zones = [table.zones[one] for one in ids]
+    numa_nodes = [table.numa_nodes[one] for one in ids]
     # Per memory type: requested bytes, capacity of each set, free bytes of each set.
     needs = [
         (
             size,
-            _sums(tuple([zone.of(kind).allocatable for zone in zones])),
-            tuple([zone.of(kind).free for zone in zones]),
+            _sums(tuple([numa.of(kind).allocatable for numa in numa_nodes])),
+            tuple([numa.of(kind).free for numa in numa_nodes]),
         )
         for kind, size in request.items()
     ]
@@ -278,7 +278,7 @@ def calculate(table: ZoneTable, request: Request, reusable: Reusable) -> tuple[H
         if all(could[place] >= size for size, could, _ in needs):
             smallest = count
             break
-    found: Sequence[_Candidate] = _unmixed(ids, *_groups(zones))
+    found: Sequence[_Candidate] = _unmixed(ids, *_groups(numa_nodes))
     for kind, (size, could, free) in zip(request, needs, strict=True):
         found = _holding(found, size, could, _sums(free), reusable.on(kind))
     return tuple([preferred if count == smallest else other for _, count, _, preferred, other in found])
@@ -294,7 +294,7 @@ def _holding(
     """The sets that could hold `size` bytes of one type when empty, and can hold them now, with reuse."""
     if not left:
         return [one for one in sets if could[one[0]] >= size and can[one[0]] >= size]
-    extra = {Mask.of(zones).bits: amount for zones, amount in left.items()}
+    extra = {Mask.of(numa_nodes).bits: amount for numa_nodes, amount in left.items()}
     return [one for one in sets if could[one[0]] >= size and can[one[0]] + extra.get(one[2].bits, 0) >= size]
 
 
@@ -306,7 +306,7 @@ def regenerate(blocks: Blocks, request: Request) -> dict[str, tuple[Hint, ...]] 
     """
     if {block.kind: block.size for block in blocks} != dict(request) or len(blocks) != len(request):
         return None
-    return {block.kind: (Hint(Mask.of(block.zones), preferred=True),) for block in blocks}
+    return {block.kind: (Hint(Mask.of(block.numa_nodes), preferred=True),) for block in blocks}
 
 
 def best(hints: Iterable[Hint]) -> Hint | None:
@@ -319,7 +319,7 @@ def best(hints: Iterable[Hint]) -> Hint | None:
     return min(hints, key=standing, default=None)
 
 
-def has_room(table: ZoneTable, mask: Mask, request: Request) -> bool:
+def has_room(table: NumaTable, mask: Mask, request: Request) -> bool:
     """Whether these NUMA nodes have the request free, without reuse."""
-    zones = [table.zones[one] for one in mask.zones]
-    return all(sum(zone.of(kind).free for zone in zones) >= size for kind, size in request.items())
+    numa_nodes = [table.numa_nodes[one] for one in mask.numa_nodes]
+    return all(sum(numa.of(kind).free for numa in numa_nodes) >= size for kind, size in request.items())

@@ -21,7 +21,7 @@ from memqos.errors import ManifestError
 from memqos.model.node import KubeletSettings
 
 __all__ = [
-    "DEFAULT_MAX_ZONES",
+    "DEFAULT_MAX_NUMA_NODES",
     "MemoryPolicy",
     "PodLevel",
     "Policies",
@@ -33,7 +33,7 @@ __all__ = [
     "topology_options",
 ]
 
-DEFAULT_MAX_ZONES = 8
+DEFAULT_MAX_NUMA_NODES = 8
 """The most NUMA nodes that the Topology Manager accepts by default; also the least value of max-allowable-numa-nodes.
 """
 
@@ -80,10 +80,10 @@ _BOOLS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopologyOptions:
-    """`topologyManagerPolicyOptions`, parsed. max_zones: the most NUMA nodes that a machine may have."""
+    """`topologyManagerPolicyOptions`, parsed. max_numa_nodes: the most NUMA nodes that a machine may have."""
 
     prefer_closest: bool = False
-    max_zones: int = DEFAULT_MAX_ZONES
+    max_numa_nodes: int = DEFAULT_MAX_NUMA_NODES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +197,7 @@ def topology_options(settings: KubeletSettings, release: Release) -> TopologyOpt
             )
     return TopologyOptions(
         prefer_closest=_flag(settings, name, given.get("prefer-closest-numa-nodes", "false")),
-        max_zones=_zones(settings, name, given.get("max-allowable-numa-nodes", str(DEFAULT_MAX_ZONES))),
+        max_numa_nodes=_numa_nodes(settings, name, given.get("max-allowable-numa-nodes", str(DEFAULT_MAX_NUMA_NODES))),
     )
 
 
@@ -225,11 +225,11 @@ def _flag(settings: KubeletSettings, name: str, text: str) -> bool:
     return _BOOLS[text]
 
 
-def _zones(settings: KubeletSettings, name: str, text: str) -> int:
+def _numa_nodes(settings: KubeletSettings, name: str, text: str) -> int:
     if not _INTEGER.fullmatch(text):
         raise configuration_error(settings, name, f"max-allowable-numa-nodes is '{text}', which is not an integer.")
-    if int(text) < DEFAULT_MAX_ZONES:
+    if int(text) < DEFAULT_MAX_NUMA_NODES:
         raise configuration_error(
-            settings, name, f"max-allowable-numa-nodes is {text}, and must be at least {DEFAULT_MAX_ZONES}."
+            settings, name, f"max-allowable-numa-nodes is {text}, and must be at least {DEFAULT_MAX_NUMA_NODES}."
         )
     return int(text)

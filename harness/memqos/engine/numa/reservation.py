@@ -35,12 +35,12 @@ from memqos.engine.numa.hints import (
     shrink_init_containers,
 )
 from memqos.engine.numa.policies import MemoryPolicy, Policies, TopologyPolicy, configuration_error
+from memqos.engine.numa.table import MEMORY, Block, Blocks, MemoryTable, NumaNodeState, NumaTable
 from memqos.engine.numa.topology_manager import EMPTY, FULL, Hint, Mask
-from memqos.engine.numa.zone_table import MEMORY, Block, Blocks, ZoneMemory, ZoneState, ZoneTable
 from memqos.engine.plan import Input, Reason
 from memqos.engine.pod.sums import PREFIX
 from memqos.errors import UsageError
-from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
+from memqos.model.node import KubeletSettings, NodeFacts, NumaNode
 from memqos.model.pod import Container, Pod
 from memqos.model.quantity import ZERO, Quantity, QuantityError
 
@@ -50,7 +50,7 @@ __all__ = [
     "Rejection",
     "Reserved",
     "allocate",
-    "by_zone",
+    "by_numa_node",
     "check_fields",
     "check_sums",
     "container_started",
@@ -59,9 +59,9 @@ __all__ = [
     "first_table",
     "hard_eviction",
     "in_words",
+    "kubelet_numa_nodes",
     "mixes_groups",
     "node_reservation",
-    "numa_zones",
     "remove_container",
     "settle",
 ]
@@ -91,26 +91,26 @@ def in_words(amount: Fraction | int) -> str:
 def check_fields(settings: KubeletSettings) -> None:
     """ManifestError for an invalid `reservedMemory`: a type twice in a NUMA node, an unknown type, a zero."""
     seen: set[tuple[int, str]] = set()
-    for zone, limits in settings.reserved_memory or ():
+    for numa, limits in settings.reserved_memory or ():
         for kind, quantity in limits.items():
             if not is_counted(kind):
                 raise configuration_error(
                     settings,
                     _FIELD,
-                    f"'{kind}' of NUMA node {zone} is not a type of memory.",
+                    f"'{kind}' of NUMA node {numa} is not a type of memory.",
                     "Use memory or hugepages-*.",
                 )
             if quantity <= ZERO:
                 raise configuration_error(
-                    settings, _FIELD, f"{kind} of NUMA node {zone} is {quantity}, and must be more than zero."
+                    settings, _FIELD, f"{kind} of NUMA node {numa} is {quantity}, and must be more than zero."
                 )
             if not quantity.is_whole:
                 raise configuration_error(
-                    settings, _FIELD, f"{kind} of NUMA node {zone} is {quantity}, which is not a whole number of bytes."
+                    settings, _FIELD, f"{kind} of NUMA node {numa} is {quantity}, which is not a whole number of bytes."
                 )
-            if (zone, kind) in seen:
-                raise configuration_error(settings, _FIELD, f"{kind} of NUMA node {zone} is given twice.", "Keep one.")
-            seen.add((zone, kind))
+            if (numa, kind) in seen:
+                raise configuration_error(settings, _FIELD, f"{kind} of NUMA node {numa} is given twice.", "Keep one.")
+            seen.add((numa, kind))
 
 
 def hard_eviction(settings: KubeletSettings, capacity: int) -> Quantity:
@@ -154,16 +154,18 @@ def node_reservation(settings: KubeletSettings, capacity: int) -> dict[str, Quan
     return {kind: quantity for kind, quantity in total.items() if not quantity.is_zero}
 
 
-def check_sums(settings: KubeletSettings, reservation: Mapping[str, Quantity], zones: Mapping[int, object]) -> None:
+def check_sums(
+    settings: KubeletSettings, reservation: Mapping[str, Quantity], numa_nodes: Mapping[int, object]
+) -> None:
     """ManifestError if a node does not exist, or if a type's sum is not exactly the node's reservation."""
     sums: dict[str, Quantity] = {}
-    for zone, limits in settings.reserved_memory or ():
-        if zone not in zones:
+    for numa, limits in settings.reserved_memory or ():
+        if numa not in numa_nodes:
             raise configuration_error(
                 settings,
                 _FIELD,
-                f"there is no NUMA node {zone} on this machine.",
-                f"It has {', '.join(map(str, sorted(zones)))}.",
+                f"there is no NUMA node {numa} on this machine.",
+                f"It has {', '.join(map(str, sorted(numa_nodes)))}.",
             )
         for kind, quantity in limits.items():
             sums[kind] = sums.get(kind, ZERO) + quantity
@@ -178,39 +180,39 @@ def check_sums(settings: KubeletSettings, reservation: Mapping[str, Quantity], z
                 f"reserves {in_words(there.amount)} ({there.amount} bytes).",
                 "Both must be equal: systemReserved + kubeReserved + evictionHard memory.available (100Mi by default).",
             )
-            error.data |= {"type": kind, "zones": here.amount, "node": there.amount}
+            error.data |= {"type": kind, "numa_nodes": here.amount, "node": there.amount}
             raise error
 
 
-def by_zone(settings: KubeletSettings, zones: Mapping[int, object]) -> Reserved:
+def by_numa_node(settings: KubeletSettings, numa_nodes: Mapping[int, object]) -> Reserved:
     """The reservation of each NUMA node, in bytes; an empty mapping for a NUMA node without an entry."""
-    reserved: dict[int, dict[str, int]] = {zone: {} for zone in zones}
-    for zone, limits in settings.reserved_memory or ():
-        reserved[zone] |= {kind: quantity.value for kind, quantity in limits.items()}
+    reserved: dict[int, dict[str, int]] = {numa: {} for numa in numa_nodes}
+    for numa, limits in settings.reserved_memory or ():
+        reserved[numa] |= {kind: quantity.value for kind, quantity in limits.items()}
     return reserved
 
 
-MOST_ZONES = 16
+MOST_NUMA_NODES = 16
 """The most NUMA nodes with either manager on: n nodes have 2^n - 1 sets, all tried for every container."""
 
 _WRAP = 1 << 64
 
 
-def first_table(facts: NodeFacts, settings: KubeletSettings, policies: Policies) -> ZoneTable:
+def first_table(facts: NodeFacts, settings: KubeletSettings, policies: Policies) -> NumaTable:
     """The table of a kubelet that starts without a checkpoint.
 
     ManifestError for a `reservedMemory` or a number of NUMA nodes with which this kubelet does not start, UsageError
     for a NUMA node that reserves more than it has. With the policy None nothing is reserved, and `reservedMemory` is
     only checked for its syntax.
     """
-    zones = {zone.id: zone for zone in numa_zones(facts)}
+    numa_nodes = {numa.id: numa for numa in kubelet_numa_nodes(facts)}
     check_fields(settings)
-    _check_topology(settings, policies, zones)
+    _check_topology(settings, policies, numa_nodes)
     if policies.memory is MemoryPolicy.NONE:
-        return empty_table(zones.values(), {}, facts.hugepage_sizes)
-    _check_size(zones, "memoryManagerPolicy Static")
-    check_sums(settings, node_reservation(settings, facts.memory), zones)
-    reserved = by_zone(settings, zones)
+        return empty_table(numa_nodes.values(), {}, facts.hugepage_sizes)
+    _check_size(numa_nodes, "memoryManagerPolicy Static")
+    check_sums(settings, node_reservation(settings, facts.memory), numa_nodes)
+    reserved = by_numa_node(settings, numa_nodes)
     if not any(amounts.get(MEMORY) for amounts in reserved.values()):
         raise configuration_error(
             settings,
@@ -218,86 +220,92 @@ def first_table(facts: NodeFacts, settings: KubeletSettings, policies: Policies)
             "the policy Static needs memory to be reserved in at least one NUMA node.",
             "Give reservedMemory.",
         )
-    return _checked(empty_table(zones.values(), reserved, facts.hugepage_sizes))
+    return _checked(empty_table(numa_nodes.values(), reserved, facts.hugepage_sizes))
 
 
-def empty_table(zones: Iterable[NumaZone], reserved: Reserved, hugepage_sizes: Iterable[int]) -> ZoneTable:
+def empty_table(numa_nodes: Iterable[NumaNode], reserved: Reserved, hugepage_sizes: Iterable[int]) -> NumaTable:
     """NUMA nodes with nothing taken: allocatable is the total less the reserved, for memory also less all huge pages.
 
     hugepage_sizes: the kernel's page sizes in bytes; every NUMA node has a row for each. If a NUMA node reserves more
     than it has, allocatable wraps around at 2^64, as in the kubelet, which starts nevertheless.
     """
-    return ZoneTable(
-        zones={zone.id: _zone(zone, reserved.get(zone.id, {}), hugepage_sizes) for zone in zones},
-        distances={zone.id: zone.distances for zone in zones},
+    return NumaTable(
+        numa_nodes={numa.id: _numa_node(numa, reserved.get(numa.id, {}), hugepage_sizes) for numa in numa_nodes},
+        distances={numa.id: numa.distances for numa in numa_nodes},
     )
 
 
-def numa_zones(facts: NodeFacts) -> tuple[NumaZone, ...]:
+def kubelet_numa_nodes(facts: NodeFacts) -> tuple[NumaNode, ...]:
     """The machine's NUMA nodes; a machine without NUMA facts is one NUMA node, as for the kubelet."""
-    return facts.zones or (NumaZone(id=0, memory=facts.memory, cpus=tuple(range(facts.cpus))),)
+    return facts.numa_nodes or (NumaNode(id=0, memory=facts.memory, cpus=tuple(range(facts.cpus))),)
 
 
-def _zone(zone: NumaZone, reserved: Mapping[str, int], hugepage_sizes: Iterable[int]) -> ZoneState:
-    pages = dict.fromkeys(hugepage_sizes, 0) | dict(zone.hugepages)
+def _numa_node(numa: NumaNode, reserved: Mapping[str, int], hugepage_sizes: Iterable[int]) -> NumaNodeState:
+    pages = dict.fromkeys(hugepage_sizes, 0) | dict(numa.hugepages)
     totals = {f"{PREFIX}{in_words(size)}": size * pages[size] for size in sorted(pages)}
     memory = {kind: _untouched(total, reserved.get(kind, 0)) for kind, total in totals.items()}
-    memory[MEMORY] = _untouched(zone.memory, reserved.get(MEMORY, 0), sum(totals.values()))
-    return ZoneState(id=zone.id, cells=(zone.id,), memory=memory)
+    memory[MEMORY] = _untouched(numa.memory, reserved.get(MEMORY, 0), sum(totals.values()))
+    return NumaNodeState(id=numa.id, cells=(numa.id,), memory=memory)
 
 
-def _untouched(zone_total: int, reserved: int, elsewhere: int = 0) -> ZoneMemory:
+def _untouched(node_total: int, reserved: int, elsewhere: int = 0) -> MemoryTable:
     """One row; elsewhere: its bytes that huge pages take."""
-    allocatable = (zone_total - reserved - elsewhere) % _WRAP
-    return ZoneMemory(total=zone_total, system_reserved=reserved, allocatable=allocatable, free=allocatable)
+    allocatable = (node_total - reserved - elsewhere) % _WRAP
+    return MemoryTable(total=node_total, system_reserved=reserved, allocatable=allocatable, free=allocatable)
 
 
-def _checked(table: ZoneTable) -> ZoneTable:
+def _checked(table: NumaTable) -> NumaTable:
     """The table; UsageError if a NUMA node reserves more of a type than it has, so that allocatable wrapped around."""
-    for zone in table.zones.values():
-        for kind, memory in zone.memory.items():
+    for numa in table.numa_nodes.values():
+        for kind, memory in numa.memory.items():
             if memory.allocatable > memory.total:
                 pages = memory.total + _WRAP - memory.system_reserved - memory.allocatable
                 raise UsageError(
-                    f"NUMA node {zone.id} has {in_words(memory.total)} of {kind}, which is less than what "
+                    f"NUMA node {numa.id} has {in_words(memory.total)} of {kind}, which is less than what "
                     "reservedMemory "
                     f"({in_words(memory.system_reserved)}) and huge pages ({in_words(pages)}) take of it.",
                     next_step="Reserve less in this NUMA node.",
-                    data={"zone": zone.id, "type": kind, "total": memory.total, "reserved": memory.system_reserved},
+                    data={
+                        "numa_node": numa.id,
+                        "type": kind,
+                        "total": memory.total,
+                        "reserved": memory.system_reserved,
+                    },
                 )
     return table
 
 
-def _check_size(zones: Mapping[int, NumaZone], policy: str) -> None:
-    if len(zones) > MOST_ZONES or max(zones) >= FULL.count:
+def _check_size(numa_nodes: Mapping[int, NumaNode], policy: str) -> None:
+    if len(numa_nodes) > MOST_NUMA_NODES or max(numa_nodes) >= FULL.count:
         raise UsageError(
-            f"this machine has {len(zones)} NUMA nodes, the last one {max(zones)}: {policy} looks at every set of "
-            f"NUMA nodes, which memqos computes for up to {MOST_ZONES} NUMA nodes with ids below {FULL.count}.",
+            f"this machine has {len(numa_nodes)} NUMA nodes, the last one {max(numa_nodes)}: {policy} looks at every "
+            f"set of NUMA nodes, which memqos computes for up to {MOST_NUMA_NODES} NUMA nodes with ids "
+            f"below {FULL.count}.",
             next_step="Switch the policy off for this machine.",
-            data={"zones": sorted(zones), "policy": policy},
+            data={"numa_nodes": sorted(numa_nodes), "policy": policy},
         )
 
 
-def _check_topology(settings: KubeletSettings, policies: Policies, zones: Mapping[int, NumaZone]) -> None:
+def _check_topology(settings: KubeletSettings, policies: Policies, numa_nodes: Mapping[int, NumaNode]) -> None:
     """Checks the machine for the Topology Manager; no check with the policy none."""
     if policies.topology is TopologyPolicy.NONE:
         return
-    _check_size(zones, f"topologyManagerPolicy {policies.topology}")
-    if len(zones) > policies.options.max_zones:
+    _check_size(numa_nodes, f"topologyManagerPolicy {policies.topology}")
+    if len(numa_nodes) > policies.options.max_numa_nodes:
         raise configuration_error(
             settings,
             "topologyManagerPolicy",
-            f"the policy {policies.topology} takes at most {policies.options.max_zones} NUMA nodes; this machine has "
-            f"{len(zones)}.",
+            f"the policy {policies.topology} takes at most {policies.options.max_numa_nodes} NUMA nodes; this machine "
+            f"has {len(numa_nodes)}.",
             "Raise max-allowable-numa-nodes (1.31 and later), or use the policy none.",
         )
-    short = [zone.id for zone in zones.values() if len(zone.distances) <= max(zones)]
+    short = [numa.id for numa in numa_nodes.values() if len(numa.distances) <= max(numa_nodes)]
     if policies.options.prefer_closest and short:
         raise UsageError(
             f"NUMA node {short[0]} does not give its distance to every other NUMA node, which "
             "prefer-closest-numa-nodes requires.",
             next_step="Give the distances of every NUMA node.",
-            data={"zones": short},
+            data={"numa_nodes": short},
         )
 
 
@@ -314,7 +322,7 @@ _MIXES_GROUPS = "[memorymanager] preferred hint violates NUMA node allocation"
 class Allocation:
     """A placed container. reusable: the reusable memory for the next container of the same pod."""
 
-    table: ZoneTable
+    table: NumaTable
     reusable: Reusable
     blocks: Blocks
     reason: Reason
@@ -337,7 +345,7 @@ class Settled:
 
 
 def allocate(
-    pod: Pod, container: Container, *, table: ZoneTable, hint: Hint, reusable: Reusable, policies: Policies
+    pod: Pod, container: Container, *, table: NumaTable, hint: Hint, reusable: Reusable, policies: Policies
 ) -> Allocation | Rejection:
     """Memory for one container of a Guaranteed pod; hint is the Topology Manager's.
 
@@ -355,10 +363,10 @@ def allocate(
     settled = settle(container, request, table=table, hint=hint, reusable=reusable, policies=policies)
     if isinstance(settled, Rejection):
         return settled
-    zones = settled.mask.zones
-    blocks = tuple(Block(zones, kind, size) for kind, size in request.items())
+    numa_nodes = settled.mask.numa_nodes
+    blocks = tuple(Block(numa_nodes, kind, size) for kind, size in request.items())
     for block in blocks:
-        table = table.taken(zones, block.kind, max(block.size - reusable.of(zones, block.kind), 0))
+        table = table.taken(numa_nodes, block.kind, max(block.size - reusable.of(numa_nodes, block.kind), 0))
     table = table.holding(pod.uid, container.name, blocks)
     return Allocation(
         table=shrink_init_containers(table, pod, container.name, blocks, policies),
@@ -369,7 +377,7 @@ def allocate(
 
 
 def settle(
-    subject: Container | Pod, request: Request, *, table: ZoneTable, hint: Hint, reusable: Reusable, policies: Policies
+    subject: Container | Pod, request: Request, *, table: NumaTable, hint: Hint, reusable: Reusable, policies: Policies
 ) -> Settled | Rejection:
     """The NUMA nodes for a request of a container or of a whole pod.
 
@@ -401,16 +409,16 @@ def settle(
     return Settled(mask=mask, reason=explain(policies, rule, request, subject, mask))
 
 
-def mixes_groups(table: ZoneTable, mask: Mask) -> bool:
+def mixes_groups(table: NumaTable, mask: Mask) -> bool:
     """Whether a set of several NUMA nodes contains one in use alone or in another set. False for a single NUMA node."""
     if mask.count == 1:
         return False
-    zones = mask.zones
-    used = [table.zones[one] for one in zones if table.zones[one].assignments > 0]
-    return any(len(zone.cells) == 1 or tuple(sorted(zone.cells)) != zones for zone in used)
+    numa_nodes = mask.numa_nodes
+    used = [table.numa_nodes[one] for one in numa_nodes if table.numa_nodes[one].assignments > 0]
+    return any(len(numa.cells) == 1 or tuple(sorted(numa.cells)) != numa_nodes for numa in used)
 
 
-def remove_container(table: ZoneTable, pod_uid: str, container: str) -> ZoneTable:
+def remove_container(table: NumaTable, pod_uid: str, container: str) -> NumaTable:
     """The table without one container's memory; the same table for a container that holds none.
 
     The memory of a pod that was placed as a whole is released with its last container.
@@ -426,7 +434,7 @@ def remove_container(table: ZoneTable, pod_uid: str, container: str) -> ZoneTabl
     return replace(table.given_back(whole), pod_blocks=rest)
 
 
-def container_started(table: ZoneTable, pod: Pod, container: str, policies: Policies) -> ZoneTable:
+def container_started(table: NumaTable, pod: Pod, container: str, policies: Policies) -> NumaTable:
     """The table after a container was created: regular init containers before it have ended and hold nothing."""
     for earlier in pod.init_containers:
         if earlier.name == container:
@@ -448,7 +456,7 @@ def explain(
         revision=policies.memory_revision,
         source=SOURCE,
         inputs=tuple(inputs),
-        arithmetic="" if mask is None else f"mask {mask}: NUMA nodes {', '.join(map(str, mask.zones))}",
+        arithmetic="" if mask is None else f"mask {mask}: NUMA nodes {', '.join(map(str, mask.numa_nodes))}",
     )
 
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from memqos.engine.numa.policies import MemoryPolicy, PodLevel, Policies
-from memqos.engine.numa.zone_table import Block, Blocks, ZoneMemory, ZoneState, ZoneTable
+from memqos.engine.numa.table import Block, Blocks, MemoryTable, NumaNodeState, NumaTable
 from memqos.engine.plan import Input, Reason
 
 __all__ = [
@@ -55,14 +55,14 @@ def fnv1a_32(data: bytes) -> int:
     return value
 
 
-def checksum(policy: str, table: ZoneTable, *, with_pods: bool) -> int:
+def checksum(policy: str, table: NumaTable, *, with_pods: bool) -> int:
     """The checksum for a file with this policy name and table; with_pods: the newer format."""
     return fnv1a_32(picture(policy, table, with_pods=with_pods).encode())
 
 
-def picture(policy: str, table: ZoneTable, *, with_pods: bool) -> str:
+def picture(policy: str, table: NumaTable, *, with_pods: bool) -> str:
     """The text to hash."""
-    zones = " ".join(f"{zone_id}:<*>{_zone_in_go(table.zones[zone_id])}" for zone_id in table.ids)
+    numa_nodes = " ".join(f"{numa_id}:<*>{_numa_node_in_go(table.numa_nodes[numa_id])}" for numa_id in table.ids)
     entries = " ".join(
         f"{uid}:map[{' '.join(f'{name}:[{_blocks_in_go(blocks)}]' for name, blocks in sorted(names.items()))}]"
         for uid, names in sorted(table.assignments.items())
@@ -74,22 +74,22 @@ def picture(policy: str, table: ZoneTable, *, with_pods: bool) -> str:
     pod_entries = f"PodEntries:(state.PodMemoryAssignments)map[{pods}] " if with_pods else ""
     return (
         f"(*state.MemoryManagerCheckpoint){{PolicyName:(string){policy} "
-        f"MachineState:(state.NUMANodeMap)map[{zones}] "
+        f"MachineState:(state.NUMANodeMap)map[{numa_nodes}] "
         f"Entries:(state.ContainerMemoryAssignments)map[{entries}] "
         f"{pod_entries}Checksum:(checksum.Checksum)0}}"
     )
 
 
-def _zone_in_go(zone: ZoneState) -> str:
-    memory = " ".join(f"{kind}:<*>{_memory_in_go(amounts)}" for kind, amounts in sorted(zone.memory.items()))
+def _numa_node_in_go(numa: NumaNodeState) -> str:
+    memory = " ".join(f"{kind}:<*>{_memory_in_go(amounts)}" for kind, amounts in sorted(numa.memory.items()))
     return (
-        f"{{NumberOfAssignments:(int){zone.assignments} "
+        f"{{NumberOfAssignments:(int){numa.assignments} "
         f"MemoryMap:(map[v1.ResourceName]*state.MemoryTable)map[{memory}] "
-        f"Cells:([]int)[{_numbers_in_go(zone.cells)}]}}"
+        f"Cells:([]int)[{_numbers_in_go(numa.cells)}]}}"
     )
 
 
-def _memory_in_go(memory: ZoneMemory) -> str:
+def _memory_in_go(memory: MemoryTable) -> str:
     return (
         f"{{TotalMemSize:(uint64){memory.total} SystemReserved:(uint64){memory.system_reserved} "
         f"Allocatable:(uint64){memory.allocatable} Reserved:(uint64){memory.reserved} Free:(uint64){memory.free}}}"
@@ -98,7 +98,7 @@ def _memory_in_go(memory: ZoneMemory) -> str:
 
 def _blocks_in_go(blocks: Iterable[Block]) -> str:
     return " ".join(
-        f"{{NUMAAffinity:([]int)[{_numbers_in_go(one.zones)}] "
+        f"{{NUMAAffinity:([]int)[{_numbers_in_go(one.numa_nodes)}] "
         f"Type:(v1.ResourceName){one.kind} Size:(uint64){one.size}}}"
         for one in blocks
     )
@@ -108,7 +108,7 @@ def _numbers_in_go(numbers: Iterable[int]) -> str:
     return " ".join(map(str, numbers))
 
 
-# Field of ZoneMemory to its name in the file, in the file's order.
+# Field of MemoryTable to its name in the file, in the file's order.
 _AMOUNTS: Mapping[str, str] = {
     "total": "total",
     "system_reserved": "systemReserved",
@@ -129,7 +129,7 @@ class MemoryManagerCheckpoint:
     """The content of a file. checksum: as written, 0 if missing. with_pods: whether it has podEntries."""
 
     policy: str
-    table: ZoneTable
+    table: NumaTable
     checksum: int = 0
     with_pods: bool = False
 
@@ -153,9 +153,9 @@ def parse(text: str) -> MemoryManagerCheckpoint:
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"it is not JSON: {error}") from error
     top = _object(whole, "the file")
-    zones = {
-        _number(zone_id, "machineState"): _zone(zone_id, zone)
-        for zone_id, zone in _object(top.get("machineState"), "machineState").items()
+    numa_nodes = {
+        _number(numa_id, "machineState"): _numa_node(numa_id, numa)
+        for numa_id, numa in _object(top.get("machineState"), "machineState").items()
     }
     assignments = {
         uid: {
@@ -171,29 +171,29 @@ def parse(text: str) -> MemoryManagerCheckpoint:
     }
     return MemoryManagerCheckpoint(
         policy=str(top.get("policyName", "")),
-        table=ZoneTable(zones=zones, assignments=assignments, pod_blocks=pods),
+        table=NumaTable(numa_nodes=numa_nodes, assignments=assignments, pod_blocks=pods),
         checksum=_number(top.get("checksum", 0), "checksum"),
         with_pods="podEntries" in top,
     )
 
 
-def _zone(zone_id: str, given: object) -> ZoneState:
-    where = f"machineState.{zone_id}"
-    zone = _object(given, where)
-    return ZoneState(
-        id=_number(zone_id, where),
-        assignments=_number(zone.get("numberOfAssignments", 0), f"{where}.numberOfAssignments"),
-        cells=_numbers(zone.get("cells"), f"{where}.cells"),
+def _numa_node(numa_id: str, given: object) -> NumaNodeState:
+    where = f"machineState.{numa_id}"
+    numa = _object(given, where)
+    return NumaNodeState(
+        id=_number(numa_id, where),
+        assignments=_number(numa.get("numberOfAssignments", 0), f"{where}.numberOfAssignments"),
+        cells=_numbers(numa.get("cells"), f"{where}.cells"),
         memory={
             kind: _memory(amounts, f"{where}.memoryMap.{kind}")
-            for kind, amounts in _object(zone.get("memoryMap"), f"{where}.memoryMap").items()
+            for kind, amounts in _object(numa.get("memoryMap"), f"{where}.memoryMap").items()
         },
     )
 
 
-def _memory(given: object, where: str) -> ZoneMemory:
+def _memory(given: object, where: str) -> MemoryTable:
     amounts = _object(given, where)
-    return ZoneMemory(**{field: _number(amounts.get(name, 0), f"{where}.{name}") for field, name in _AMOUNTS.items()})
+    return MemoryTable(**{field: _number(amounts.get(name, 0), f"{where}.{name}") for field, name in _AMOUNTS.items()})
 
 
 def _blocks(given: object, where: str) -> Blocks:
@@ -252,7 +252,7 @@ _GROUPED = ("free", "reserved")
 class TableDifference:
     """A difference between a recorded table and the expected one. kind is "" if it is not about one memory type."""
 
-    zone: int
+    numa_node: int
     kind: str
     field: str
     recorded: object
@@ -260,7 +260,7 @@ class TableDifference:
 
     def __str__(self) -> str:
         of = f" {self.kind}" if self.kind else ""
-        return f"NUMA node {self.zone}{of} {self.field}: recorded {self.recorded}, expected {self.expected}"
+        return f"NUMA node {self.numa_node}{of} {self.field}: recorded {self.recorded}, expected {self.expected}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,7 +272,7 @@ class StartRefusal:
     reason: Reason
 
 
-def restore(text: str | None, fresh: ZoneTable, policies: Policies) -> ZoneTable | StartRefusal:
+def restore(text: str | None, fresh: NumaTable, policies: Policies) -> NumaTable | StartRefusal:
     """The table with which a kubelet continues.
 
     text: the checkpoint, None if there is no file. fresh: the node's table before any pod (`admit.start`). The policy
@@ -300,8 +300,8 @@ def restore(text: str | None, fresh: ZoneTable, policies: Policies) -> ZoneTable
     return recorded if policies.memory is MemoryPolicy.NONE else _validated(recorded, fresh, policies)
 
 
-def _validated(recorded: ZoneTable, fresh: ZoneTable, policies: Policies) -> ZoneTable | StartRefusal:
-    if not recorded.zones:
+def _validated(recorded: NumaTable, fresh: NumaTable, policies: Policies) -> NumaTable | StartRefusal:
+    if not recorded.numa_nodes:
         return _refusal(policies, _EMPTY) if recorded.assignments else fresh
     expected = replayed(recorded, fresh)
     if isinstance(expected, str):
@@ -310,7 +310,7 @@ def _validated(recorded: ZoneTable, fresh: ZoneTable, policies: Policies) -> Zon
     return _refusal(policies, _DIFFERENT, found) if found else recorded
 
 
-def replayed(recorded: ZoneTable, fresh: ZoneTable) -> ZoneTable | str:
+def replayed(recorded: NumaTable, fresh: NumaTable) -> NumaTable | str:
     """The fresh table with all recorded blocks taken; the kubelet's message if a block's node or type does not exist.
 
     A pod that was placed as a whole counts once, with its own blocks.
@@ -323,33 +323,37 @@ def replayed(recorded: ZoneTable, fresh: ZoneTable) -> ZoneTable | str:
                 fault = _fault(block, fresh)
                 if fault:
                     return f"[memorymanager] (pod: {uid}, container: {name}) the memory assignment uses {fault}"
-                table = table.taken(block.zones, block.kind, block.size)
+                table = table.taken(block.numa_nodes, block.kind, block.size)
     return table
 
 
-def _fault(block: Block, fresh: ZoneTable) -> str:
-    if any(zone not in fresh.zones for zone in block.zones):
+def _fault(block: Block, fresh: NumaTable) -> str:
+    if any(numa not in fresh.numa_nodes for numa in block.numa_nodes):
         return "the NUMA that does not exist"
-    if any(block.kind not in fresh.zones[zone].memory for zone in block.zones):
+    if any(block.kind not in fresh.numa_nodes[numa].memory for numa in block.numa_nodes):
         return "memory resource that does not exist"
     return ""
 
 
-def table_differences(recorded: ZoneTable, expected: ZoneTable) -> tuple[TableDifference, ...]:
+def table_differences(recorded: NumaTable, expected: NumaTable) -> tuple[TableDifference, ...]:
     """Every difference of two tables for the kubelet; free and reserved as sums over a node's group."""
     found = [
         TableDifference(
-            zone=one, kind="", field="present", recorded=one in recorded.zones, expected=one in expected.zones
+            numa_node=one,
+            kind="",
+            field="present",
+            recorded=one in recorded.numa_nodes,
+            expected=one in expected.numa_nodes,
         )
-        for one in sorted(recorded.zones.keys() ^ expected.zones.keys())
+        for one in sorted(recorded.numa_nodes.keys() ^ expected.numa_nodes.keys())
     ]
-    for zone_id in sorted(recorded.zones.keys() & expected.zones.keys()):
-        found += _zone_differences(recorded, expected, zone_id)
+    for numa_id in sorted(recorded.numa_nodes.keys() & expected.numa_nodes.keys()):
+        found += _node_differences(recorded, expected, numa_id)
     return tuple(found)
 
 
-def _zone_differences(recorded: ZoneTable, expected: ZoneTable, zone_id: int) -> list[TableDifference]:
-    one, other = recorded.zones[zone_id], expected.zones[zone_id]
+def _node_differences(recorded: NumaTable, expected: NumaTable, numa_id: int) -> list[TableDifference]:
+    one, other = recorded.numa_nodes[numa_id], expected.numa_nodes[numa_id]
     pairs: list[tuple[str, str, object, object]] = [
         ("", "assignments", one.assignments, other.assignments),
         ("", "cells", tuple(sorted(one.cells)), tuple(sorted(other.cells))),
@@ -357,25 +361,25 @@ def _zone_differences(recorded: ZoneTable, expected: ZoneTable, zone_id: int) ->
     ]
     for kind in sorted(one.memory.keys() & other.memory.keys()):
         pairs += [(kind, name, getattr(one.memory[kind], name), getattr(other.memory[kind], name)) for name in _EQUAL]
-        group = [zone for zone in one.cells if zone in recorded.zones and zone in expected.zones]
+        group = [numa for numa in one.cells if numa in recorded.numa_nodes and numa in expected.numa_nodes]
         pairs += [
             (
                 kind,
                 f"{name} of the group",
-                _sum(recorded.zones, group, kind, name),
-                _sum(expected.zones, group, kind, name),
+                _sum(recorded.numa_nodes, group, kind, name),
+                _sum(expected.numa_nodes, group, kind, name),
             )
             for name in _GROUPED
         ]
     return [
-        TableDifference(zone=zone_id, kind=kind, field=name, recorded=seen, expected=wanted)
+        TableDifference(numa_node=numa_id, kind=kind, field=name, recorded=seen, expected=wanted)
         for kind, name, seen, wanted in pairs
         if seen != wanted
     ]
 
 
-def _sum(zones: Mapping[int, ZoneState], group: list[int], kind: str, name: str) -> int:
-    return sum(getattr(zones[zone].of(kind), name) for zone in group)
+def _sum(numa_nodes: Mapping[int, NumaNodeState], group: list[int], kind: str, name: str) -> int:
+    return sum(getattr(numa_nodes[numa].of(kind), name) for numa in group)
 
 
 def _quoted(text: str) -> str:

@@ -45,7 +45,7 @@ __all__ = [
     "filter_hints",
     "masks_of",
     "neediest_width",
-    "single_zone_hints",
+    "single_node_hints",
     "topology_decision",
 ]
 
@@ -63,27 +63,27 @@ class Mask:
             raise ValueError(f"{self.bits} is not a mask of {_BITS} bits")
 
     @classmethod
-    def of(cls, zones: Iterable[int]) -> Mask:
+    def of(cls, numa_nodes: Iterable[int]) -> Mask:
         """The mask of these NUMA nodes; ValueError if one is outside 0 to 63."""
         bits = 0
-        for zone in zones:
-            if not 0 <= zone < _BITS:
-                raise ValueError(f"NUMA node {zone} is outside 0 to {_BITS - 1}, the range of a mask")
-            bits |= 1 << zone
+        for numa in numa_nodes:
+            if not 0 <= numa < _BITS:
+                raise ValueError(f"NUMA node {numa} is outside 0 to {_BITS - 1}, the range of a mask")
+            bits |= 1 << numa
         return cls(bits)
 
     @property
-    def zones(self) -> tuple[int, ...]:
+    def numa_nodes(self) -> tuple[int, ...]:
         """The NUMA nodes of the set, ascending."""
-        return tuple(zone for zone in range(self.bits.bit_length()) if self.bits >> zone & 1)
+        return tuple(numa for numa in range(self.bits.bit_length()) if self.bits >> numa & 1)
 
     @property
     def count(self) -> int:
         """The number of NUMA nodes in the set."""
         return self.bits.bit_count()
 
-    def __contains__(self, zone: int) -> bool:
-        return 0 <= zone < _BITS and bool(self.bits >> zone & 1)
+    def __contains__(self, numa: int) -> bool:
+        return 0 <= numa < _BITS and bool(self.bits >> numa & 1)
 
     def __bool__(self) -> bool:
         return self.bits != 0
@@ -113,9 +113,9 @@ FULL = Mask((1 << _BITS) - 1)
 
 
 @lru_cache(maxsize=64)
-def masks_of(zones: tuple[int, ...]) -> tuple[Mask, ...]:
+def masks_of(numa_nodes: tuple[int, ...]) -> tuple[Mask, ...]:
     """Every non-empty set of these NUMA nodes: fewest first, then in lexicographic order of the nodes given."""
-    return tuple(Mask.of(chosen) for size in range(1, len(zones) + 1) for chosen in combinations(zones, size))
+    return tuple(Mask.of(chosen) for size in range(1, len(numa_nodes) + 1) for chosen in combinations(numa_nodes, size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +174,11 @@ def neediest_width(lists: Iterable[Sequence[Hint]]) -> int:
 class Merger:
     """The rules of one merge.
 
-    zones: all NUMA nodes of the machine. closest: whether the smaller average distance wins among sets of equal size
-    (prefer-closest-numa-nodes); distances are then read by NUMA node id. up_to_need: revision v1.24.
+    numa_nodes: all NUMA nodes of the machine. closest: whether the smaller average distance wins among sets of equal
+    size (prefer-closest-numa-nodes); distances are then read by NUMA node id. up_to_need: revision v1.24.
     """
 
-    zones: Mask
+    numa_nodes: Mask
     closest: bool = False
     distances: _Distances = field(default_factory=dict)
     up_to_need: bool = True
@@ -190,7 +190,7 @@ class Merger:
             return min((Hint(mask, preferred=True) for mask in preferred), key=lambda hint: self.rank(hint, 0))
         width = neediest_width(lists)
         shared = (Hint(Mask(bits), preferred=False) for bits in self._shared(lists))
-        return min(shared, key=lambda hint: self.rank(hint, width), default=Hint(self.zones, preferred=False))
+        return min(shared, key=lambda hint: self.rank(hint, width), default=Hint(self.numa_nodes, preferred=False))
 
     def _preferred(self, lists: Sequence[Sequence[Hint]]) -> set[Mask]:
         """The masks of combinations that stay preferred: the same set of NUMA nodes for every resource with hints."""
@@ -200,17 +200,17 @@ class Merger:
         for hints in {id(hints): hints for hints in lists}.values():
             preferred = [hint.affinity for hint in hints if hint.preferred]
             masks = {mask.bits for mask in preferred if mask is not None}
-            any_zone = any(mask is None for mask in preferred)
-            named = (named if any_zone else named & masks) | (masks if unnamed else set())
-            unnamed = unnamed and any_zone
-        found = {bits & self.zones.bits for bits in named} | ({self.zones.bits} if unnamed else set())
+            any_node = any(mask is None for mask in preferred)
+            named = (named if any_node else named & masks) | (masks if unnamed else set())
+            unnamed = unnamed and any_node
+        found = {bits & self.numa_nodes.bits for bits in named} | ({self.numa_nodes.bits} if unnamed else set())
         return {Mask(bits) for bits in found if bits}
 
     def _shared(self, lists: Sequence[Sequence[Hint]]) -> set[int]:
         """The non-empty intersections of all combinations, as bits; none if a resource has no hint."""
-        shared = {self.zones.bits}
+        shared = {self.numa_nodes.bits}
         for hints in lists:
-            masks = {self.zones.bits if hint.affinity is None else hint.affinity.bits for hint in hints}
+            masks = {self.numa_nodes.bits if hint.affinity is None else hint.affinity.bits for hint in hints}
             shared = {one & other for one in shared for other in masks}
         return shared - {0}
 
@@ -229,8 +229,8 @@ class Merger:
 
     def distance(self, mask: Mask) -> int:
         """The sum of the distances between all NUMA nodes of a mask, each to itself included; not their average."""
-        zones = mask.zones
-        return sum(self.distances[one][other] for one in zones for other in zones)
+        numa_nodes = mask.numa_nodes
+        return sum(self.distances[one][other] for one in numa_nodes for other in numa_nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ def admits(policy: TopologyPolicy, hint: Hint) -> bool:
     return hint.preferred or policy in {TopologyPolicy.NONE, TopologyPolicy.BEST_EFFORT}
 
 
-def single_zone_hints(lists: Sequence[Sequence[Hint]]) -> list[Sequence[Hint]]:
+def single_node_hints(lists: Sequence[Sequence[Hint]]) -> list[Sequence[Hint]]:
     """The hints that single-numa-node keeps: preferred ones of one NUMA node or of any."""
     return [
         [hint for hint in hints if hint.preferred and (hint.affinity is None or hint.affinity.count == 1)]
@@ -266,8 +266,8 @@ def topology_decision(
         return TopologyDecision(NO_AFFINITY, admitted=True)
     lists = filter_hints(providers)
     if policy is TopologyPolicy.SINGLE_NUMA_NODE:
-        merged = merger.merge(single_zone_hints(lists))
-        hint = Hint(None, merged.preferred) if merged.affinity == merger.zones else merged
+        merged = merger.merge(single_node_hints(lists))
+        hint = Hint(None, merged.preferred) if merged.affinity == merger.numa_nodes else merged
     else:
         hint = merger.merge(lists)
     return TopologyDecision(hint, admits(policy, hint))

@@ -89,10 +89,10 @@ class _Case:
                 found[knob] = Ruling(ABSENT, partial(_stands_in, self))
         return found
 
-    def unasked(self) -> dict[Knob, Ruling]:
+    def inexpressible(self) -> dict[Knob, Ruling]:
         """The files whose value in the message the runtime's request cannot express."""
         return {
-            Knob(left.knob): Ruling(ABSENT, partial(_without_words, self, left), unasked=left.why)
+            Knob(left.knob): Ruling(ABSENT, partial(_without_words, self, left), inexpressible=left.why)
             for left in self.to_oci.unsayable
             if left.wordless and left.knob in self.kubelet.files.planned
         }
@@ -148,11 +148,11 @@ def _files(
         for knob, value in held[0].items():
             ruling = None if knob.value in case.annotated.by else asked.get(knob)
             rulings[knob] = Ruling(value, case.why(knob) if ruling is None else ruling.why)
-        return MadeFiles(rulings=rulings | case.unasked() | case.open(rulings), annotated=own)
+        return MadeFiles(rulings=rulings | case.inexpressible() | case.open(rulings), annotated=own)
     for knob in dict.fromkeys(knob for one in held for knob in one):
         first, *others = dict.fromkeys(one.get(knob, ABSENT) for one in held)
         rulings[knob] = Ruling(first, case.why(knob), otherwise=tuple(others))
-    return MadeFiles(rulings=rulings | case.unasked() | case.open(rulings), annotated=own)
+    return MadeFiles(rulings=rulings | case.inexpressible() | case.open(rulings), annotated=own)
 
 
 def left_open(why: str, kubelet: Kubelet) -> Ruling:

@@ -240,7 +240,7 @@ def docker_updated(held: HostConfig, asked: HostConfig, *, swap_controller: bool
     return DockerdAnswer(held={**held, **said}, resources=_passed_on(said))
 
 
-def asked_of_docker(
+def docker_request(
     sent: ContainerResources, *, stored: OciResources = _NOTHING_STORED, least: int = LEAST_MEMORY
 ) -> DockerTranslation:
     """Memqos's request to Docker for a CRI request: all requests so far, since in CRI unspecified values stay.
@@ -280,7 +280,7 @@ def translated(
     A text that is no amount is not sent: it is the refusal.
     """
     try:
-        asked = asked_of_docker(sent, stored=stored or _NOTHING_STORED)
+        asked = docker_request(sent, stored=stored or _NOTHING_STORED)
     except ValueError as error:
         return OciTranslation(resources=_NOTHING_STORED, refusal=str(error))
     if stored is None:

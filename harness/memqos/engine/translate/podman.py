@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memqos.engine.translate.docker import HostConfig, asked_of_docker
+from memqos.engine.translate.docker import HostConfig, docker_request
 from memqos.engine.translate.resources import DockerTranslation, OciResources, OciTranslation, Unsayable
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 
-__all__ = ["asked_of_podman", "podman_created", "podman_updated", "through_podman"]
+__all__ = ["podman_created", "podman_request", "podman_updated", "through_podman"]
 
 _NOTHING_STORED = OciResources()
 _UNLIMITED = -1
@@ -67,12 +67,12 @@ def podman_updated(stored: OciResources, asked: HostConfig) -> OciResources:
     return replace(stored, **changed, unified={**stored.unified, **_processes(asked)})  # type: ignore[arg-type]
 
 
-def asked_of_podman(sent: ContainerResources, *, stored: OciResources | None = None) -> DockerTranslation:
+def podman_request(sent: ContainerResources, *, stored: OciResources | None = None) -> DockerTranslation:
     """What memqos asks of Podman for a CRI request. stored: what reached the OCI runtime until now; None: a creation.
 
     ValueError as `host_config`.
     """
-    asked = asked_of_docker(sent, stored=stored or _NOTHING_STORED, least=0)
+    asked = docker_request(sent, stored=stored or _NOTHING_STORED, least=0)
     if stored is not None:
         # Unlike the Docker Engine, Podman passes a -1 of an update on.
         left = [one for one in asked.unsayable if one.knob not in {Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX}]
@@ -91,7 +91,7 @@ def through_podman(
     Of a text that is no amount nothing is asked: that is the refusal.
     """
     try:
-        asked = asked_of_podman(sent, stored=stored)
+        asked = podman_request(sent, stored=stored)
     except ValueError as error:
         return OciTranslation(resources=_NOTHING_STORED, refusal=str(error))
     if stored is None:

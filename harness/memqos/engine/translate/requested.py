@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from memqos.engine.answer.unrequested_files import shown_of_asked
+from memqos.engine.answer.unrequested_files import shown_text
 from memqos.engine.plan import Expected, Input, Level, PlannedCgroup, Reason, Ruling, expected, kernel_revision
 from memqos.engine.translate import docker as dockerd
 from memqos.engine.translate.container import created, updated
@@ -41,12 +41,12 @@ __all__ = [
     "AnyRequest",
     "OciRequest",
     "RequestedContainer",
-    "ToldBy",
-    "asked_settings",
+    "UpdateInput",
     "oom_score_adj_of",
     "requested",
     "requested_again",
     "requested_cgroup",
+    "requested_settings",
     "scope_cgroup",
 ]
 
@@ -68,7 +68,7 @@ _OPTIONS: Mapping[str, str] = {
 """Fields of linux.resources with an option of `update`, in runc and in crun."""
 
 
-class ToldBy(StrEnum):
+class UpdateInput(StrEnum):
     """The input of `update`: a document on standard input or in a file, or options, which have no unified."""
 
     DOCUMENT = "document"
@@ -80,14 +80,14 @@ class ToldBy(StrEnum):
 class OciRequest:
     """One container's creation, or one update of it.
 
-    resources: for an update only the named ones. annotations, memory_policy: of config.json, at creation. told_by: the
-    input of an update.
+    resources: for an update only the named ones. annotations, memory_policy: of config.json, at creation. update_input:
+    the input of an update.
     """
 
     resources: OciResources = field(default_factory=OciResources)
     annotations: Mapping[str, str] = field(default_factory=dict)
     memory_policy: MemoryPolicy | None = None
-    told_by: ToldBy = ToldBy.DOCUMENT
+    update_input: UpdateInput = UpdateInput.DOCUMENT
 
     @property
     def unit_properties(self) -> Mapping[str, int]:
@@ -101,13 +101,13 @@ class OciRequest:
                 raise ValueError(f"the annotation {name} is not a number such as 'uint64 1048576'")
         return {name.removeprefix(UNIT_PROPERTY): int(text.removeprefix(_NUMBER)) for name, text in asked.items()}
 
-    def told(self, file: str) -> tuple[str, ...]:
+    def update_options(self, file: str) -> tuple[str, ...]:
         """The options of `update`; file: the path of its document, if it reads one.
 
         Options are written NAME=VALUE, since a separate -1 would count as an option.
         """
-        if self.told_by is not ToldBy.OPTIONS:
-            return "--resources", file if self.told_by is ToldBy.FILE else "-"
+        if self.update_input is not UpdateInput.OPTIONS:
+            return "--resources", file if self.update_input is UpdateInput.FILE else "-"
         given = {option: getattr(self.resources, name) for name, option in _OPTIONS.items()}
         return tuple(f"{option}={value}" for option, value in given.items() if value is not None)
 
@@ -123,7 +123,7 @@ class _Held:
     created, stored: linux.resources of the first request, and of all so far. values: the expected texts of control
     files: written ones, or requested ones that the daemon drops. properties: of the systemd unit, by name. annotated:
     those of them that annotations request. subgroup: the cgroup of the values below that of the unit, "" for the unit's
-    own. kept: Docker's stored HostConfig, for requests in Docker's form. unasked: values that the request cannot
+    own. kept: Docker's stored HostConfig, for requests in Docker's form. inexpressible: values that the request cannot
     express, with the reason. left_out: values of the last request that the daemon drops, with the reason.
     """
 
@@ -135,7 +135,7 @@ class _Held:
     annotated: Mapping[str, int] = field(default_factory=dict)
     subgroup: str = ""
     kept: HostConfig = field(default_factory=dict)
-    unasked: Mapping[str, str] = field(default_factory=dict)
+    inexpressible: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     def after(self, made: _Made, writes: RuntimeWrites, host: RuntimeHost) -> _Held:
@@ -154,7 +154,7 @@ class _Held:
             annotated={**self.annotated, **annotated},
             subgroup=writes.subgroup,
             kept=made.kept,
-            unasked={**self.unasked, **{left.knob: left.why for left in made.unsayable if left.wordless}},
+            inexpressible={**self.inexpressible, **{left.knob: left.why for left in made.unsayable if left.wordless}},
             left_out={
                 **{knob: why for knob, why in self.left_out.items() if knob not in written},
                 **{left.knob: left.why for left in left_out},
@@ -178,14 +178,14 @@ class RequestedContainer:
     held: tuple[_Held, ...]
 
     @property
-    def unasked(self) -> Mapping[str, str]:
+    def inexpressible(self) -> Mapping[str, str]:
         """The control files whose value the runtime's request cannot express, with the reason."""
-        return self.held[0].unasked if self.held else {}
+        return self.held[0].inexpressible if self.held else {}
 
     @property
     def named(self) -> frozenset[str]:
         """The control files that a request names or that a runtime writes in addition."""
-        return frozenset(knob for held in self.held for knob in (*held.values, *held.unasked))
+        return frozenset(knob for held in self.held for knob in (*held.values, *held.inexpressible))
 
 
 def oom_score_adj_of(request: AnyRequest) -> int:
@@ -365,7 +365,7 @@ def scope_cgroup(container: RequestedContainer, *, name: str, parent: CgroupPath
     )
 
 
-def asked_settings(container: RequestedContainer, judged: Collection[str]) -> dict[str, str | None]:
+def requested_settings(container: RequestedContainer, judged: Collection[str]) -> dict[str, str | None]:
     """The texts of files named in `unified`, apart from these, which are judged as knobs.
 
     The last request that names a file decides. None: the file's text is uncertain.
@@ -376,7 +376,7 @@ def asked_settings(container: RequestedContainer, judged: Collection[str]) -> di
         if isinstance(resources, ContainerResources | OciResources):
             named |= resources.unified
     page_size = container.host.page_size
-    return {name: shown_of_asked(name, text, page_size) for name, text in named.items() if name not in judged}
+    return {name: shown_text(name, text, page_size) for name, text in named.items() if name not in judged}
 
 
 def _of_scope(container: RequestedContainer, knob: Knob) -> Expected:
@@ -398,7 +398,9 @@ def _expected(container: RequestedContainer, knob: Knob) -> Expected:
     why = _left_open(container, knob)
     if why:
         reason = Reason(rule=why, revision=str(container.runtimes), source="not modelled")
-    ruling = Ruling(first, lambda: reason, tuple(others), unasked=container.unasked.get(knob, ""), unmodelled=why)
+    ruling = Ruling(
+        first, lambda: reason, tuple(others), inexpressible=container.inexpressible.get(knob, ""), unmodelled=why
+    )
     return expected(knob, ruling, page_size=container.host.page_size, reasons=True)
 
 

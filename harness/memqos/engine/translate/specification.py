@@ -36,7 +36,7 @@ __all__ = [
     "specified_writes",
     "stand_in",
     "unmodelled",
-    "what_is_unasked",
+    "unspecified",
     "without_update",
 ]
 
@@ -119,11 +119,11 @@ def unmodelled(knob: Knob, sent: ContainerResources, to_oci: OciResources, runti
     if not cri.modelled and knob not in set(_said_by_cri(sent)):
         return f"{cri} is not modelled, and CRI does not specify this file"
     if not oci.modelled and knob not in set(_said_by_oci(to_oci)):
-        return what_is_unasked(oci)
+        return unspecified(oci)
     return ""
 
 
-def what_is_unasked(oci: Traits | str) -> str:
+def unspecified(oci: Traits | str) -> str:
     """Why nothing is expected of a file that linux.resources does not decide; oci: the runtime, or its name."""
     return f"{oci} is not modelled, and the OCI runtime specification does not specify this file"
 
@@ -136,7 +136,7 @@ def left_open_after(asked: OciResources, values: Collection[Knob], knob: Knob, o
     """
     if oci.modelled or (knob in values and (not update or knob in set(_said_by_oci(asked)))):
         return ""
-    return without_update(oci) if update and knob in values else what_is_unasked(oci)
+    return without_update(oci) if update and knob in values else unspecified(oci)
 
 
 def without_update(oci: Traits) -> str:

@@ -300,16 +300,16 @@ def counted(key: str) -> Condition:
     )
 
 
-def gathered(key: str, zone: int) -> Condition:
+def gathered(key: str, numa_node: int) -> Condition:
     """memory.numa_stat counts all that the workload holds on one NUMA node; key: as for `counted`."""
 
     def count(sample: Sample) -> int:
-        return (numa_of(sample, key) or {}).get(zone, 0)
+        return (numa_of(sample, key) or {}).get(numa_node, 0)
 
     return Condition(
-        f"memory.numa_stat counts as much {key} on N{zone} as the workload holds",
+        f"memory.numa_stat counts as much {key} on N{numa_node} as the workload holds",
         lambda sample: count(sample) >= held(sample.report, key) > 0,
-        lambda sample: f"{key} N{zone}={count(sample)} in {sample.container}/memory.numa_stat",
+        lambda sample: f"{key} N{numa_node}={count(sample)} in {sample.container}/memory.numa_stat",
     )
 
 
@@ -370,12 +370,12 @@ class Combined(Generic[T]):
             else:
                 yield part
 
-    def told(self, name: Callable[[T], str]) -> str:
+    def in_words(self, name: Callable[[T], str]) -> str:
         """This combination in words; nested combinations are in brackets."""
         words = []
         for part in self.parts:
             if isinstance(part, Combined):
-                text = part.told(name)
+                text = part.in_words(name)
                 differs = part.join is not self.join and len(part.parts) > 1 and len(self.parts) > 1
                 words.append(f"({text})" if differs else text)
             else:

@@ -22,43 +22,43 @@ class NumaPlacement:
 
     observed: Observed
 
-    def is_only_on(self, *zones: int, kind: str = "anon") -> Finding:
+    def is_only_on(self, *numa_nodes: int, kind: str = "anon") -> Finding:
         """All of the container's memory of a kind was on these NUMA nodes in the sample with the most of it.
 
         Files that the runtime read to create the container are charged to it as page cache on any node: for file, up
         to one batch may be elsewhere. Not observable if the workload held none.
         """
         spread = [one for sample in self.observed.samples if (one := numa_of(sample, kind)) is not None]
-        named = " ".join(f"N{zone}" for zone in zones)
+        named = " ".join(f"N{numa_node}" for numa_node in numa_nodes)
         if not spread:
             return self.observed.finding(_NUMA_STAT, f"{kind} on {named} only", None, holds=False)
         most = max(spread, key=lambda one: sum(one.values()))
-        elsewhere = sum(amount for number, amount in most.items() if number not in zones)
+        elsewhere = sum(amount for number, amount in most.items() if number not in numa_nodes)
         least = held(self.observed.samples[-1].report, kind)
         of_runtime = self.observed.slack if kind == "file" else 0
-        holds = elsewhere <= of_runtime and _on(most, zones) >= least
+        holds = elsewhere <= of_runtime and _on(most, numa_nodes) >= least
         expected = f"{kind} of at least {least} on {named} only" + (
             f", at most {self.observed.slack} elsewhere" if of_runtime else ""
         )
         return self.observed.finding(_NUMA_STAT, expected, _shown(kind, most), holds, why_not=self._held_none(kind))
 
-    def ends_only_on(self, zone: int, *, kind: str = "anon") -> Finding:
+    def ends_only_on(self, numa_node: int, *, kind: str = "anon") -> Finding:
         """All of the container's memory of a kind was on this NUMA node in the last sample.
 
         Not observable if the workload held none.
         """
         spread = [one for sample in self.observed.samples if (one := numa_of(sample, kind)) is not None]
         least = held(self.observed.samples[-1].report, kind)
-        expected = f"{kind} of at least {least} on N{zone} only"
+        expected = f"{kind} of at least {least} on N{numa_node} only"
         if not spread:
             return self.observed.finding(_NUMA_STAT, expected, None, holds=False, key="moved")
         last = spread[-1]
-        holds = sum(last.values()) == last.get(zone, 0) >= least
+        holds = sum(last.values()) == last.get(numa_node, 0) >= least
         return self.observed.finding(
             _NUMA_STAT, expected, _shown(kind, last), holds, key="moved", why_not=self._held_none(kind)
         )
 
-    def never_leaves(self, zone: int, *, kind: str = "anon") -> Finding:
+    def never_leaves(self, numa_node: int, *, kind: str = "anon") -> Finding:
         """In every sample some of the container's memory of a kind was on this NUMA node and none on another.
 
         For a program that is killed before it has allocated all it asks for. A process that is being killed may
@@ -68,10 +68,10 @@ class NumaPlacement:
         running = [sample for sample in self.observed.samples if sample.runs]
         spread = [one for sample in running if (one := numa_of(sample, kind)) is not None]
         most = {number: max(one.get(number, 0) for one in spread) for number in {n for one in spread for n in one}}
-        elsewhere = sum(amount for number, amount in most.items() if number != zone)
-        holds = elsewhere <= self.observed.slack < most.get(zone, 0)
+        elsewhere = sum(amount for number, amount in most.items() if number != numa_node)
+        holds = elsewhere <= self.observed.slack < most.get(numa_node, 0)
         shown = _shown(kind, most) if spread else None
-        expected = f"{kind} on N{zone} only in every sample, at most {self.observed.slack} elsewhere"
+        expected = f"{kind} on N{numa_node} only in every sample, at most {self.observed.slack} elsewhere"
         why = "" if not spread or any(most.values()) else f"{_NUMA_STAT} counted none of it while it ran"
         return self.observed.finding(_NUMA_STAT, expected, shown, holds, why_not=why)
 
@@ -106,14 +106,14 @@ class NumaPlacement:
         Not observable if the plan binds it to no node, or to all nodes.
         """
         planned = self.observed.rests_on.planned.resources.cpuset_mems
-        zones = {int(zone) for zone in planned.split(",")} if planned else set()
-        there = {zone for sample in self.observed.samples for zone in numa_of(sample, kind) or {}}
-        if not zones or (there and zones >= there):
-            why = f"the plan binds the container to {'all NUMA nodes' if zones else 'no NUMA node'}"
+        numa_nodes = {int(numa_node) for numa_node in planned.split(",")} if planned else set()
+        there = {numa_node for sample in self.observed.samples for numa_node in numa_of(sample, kind) or {}}
+        if not numa_nodes or (there and numa_nodes >= there):
+            why = f"the plan binds the container to {'all NUMA nodes' if numa_nodes else 'no NUMA node'}"
             return self.observed.finding(
                 _NUMA_STAT, f"{kind} on the planned NUMA nodes only", None, holds=False, why_not=why
             )
-        return self.is_only_on(*sorted(zones), kind=kind)
+        return self.is_only_on(*sorted(numa_nodes), kind=kind)
 
     def _held_none(self, kind: str) -> str:
         """Why the workload holds no memory of this kind; "" if it reported some."""
@@ -137,8 +137,8 @@ class NumaPlacement:
         return self.observed.finding(Knob.CPUSET_MEMS, there, here or None, here == there, why_not=unread)
 
 
-def _on(spread: dict[int, int], zones: Collection[int]) -> int:
-    return sum(spread.get(zone, 0) for zone in zones)
+def _on(spread: dict[int, int], numa_nodes: Collection[int]) -> int:
+    return sum(spread.get(numa_node, 0) for numa_node in numa_nodes)
 
 
 def _shown(kind: str, spread: dict[int, int]) -> str:

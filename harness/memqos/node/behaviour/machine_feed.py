@@ -20,10 +20,10 @@ from memqos.runtime.base import ContainerHandle, Runtime
 from memqos.target.base import Target, checked
 from memqos.workload.report import STEP
 
-__all__ = ["CALL_SECONDS", "WATCH_SECONDS", "Hearing"]
+__all__ = ["CALL_SECONDS", "WATCH_SECONDS", "MachineFeed"]
 
 
-class Looking:
+class KnownFiles:
     """The last known files of each cgroup: the first sample has all of them, later ones only those that changed.
 
     source: the name of the readings. files: which files are sampled.
@@ -60,7 +60,7 @@ OUTSIDE_SECONDS = 20.0
 """How long a runtime may take to notice the end of a container whose processes were never seen."""
 
 
-class Hearing:
+class MachineFeed:
     """Samples and logs of these containers, by their keys; a container added later is included from then on.
 
     sampling: the samplers inside the machine. files: the files of each cgroup that are sampled.
@@ -82,7 +82,7 @@ class Hearing:
         self._recorder = recorder
         self._target = target
         self._tree = CgroupTree(target, hierarchy)
-        self._looking = Looking(source=target.address, hierarchy=hierarchy, files=files)
+        self._looking = KnownFiles(source=target.address, hierarchy=hierarchy, files=files)
         self._missing: dict[str, float] = {}
 
     def add(self, container: WatchedContainer, log_path: str) -> None:
@@ -113,7 +113,7 @@ class Hearing:
     def ask(self, container: WatchedContainer) -> None:
         """Ask the runtime for its status."""
         status = self._runtime.status(container.handle, deadline=Deadline.after(CALL_SECONDS))
-        container.asked(status, self._reading(container, container.now))
+        container.add_status(status, self._reading(container, container.now))
 
     def look_outside(self, container: WatchedContainer) -> None:
         """Find out whether a container without a process in its cgroup runs in another one.
@@ -164,7 +164,7 @@ class Hearing:
                 case Appended():
                     self._recorder.spoken(Spoken(at=one.at, container=one.name, told=False, text=one.text))
                     container = self.containers[one.name]
-                    container.heard(one.text)
+                    container.add_log(one.text)
                     container.seen(self._reading(container, one.at))
                 case Failed():
                     raise MachineryError(

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from memqos.engine.answer.finding import subject_of
 from memqos.engine.cgroup.effective_protection import Effective
-from memqos.engine.cgroup.protection import shelter
+from memqos.engine.cgroup.protection import planned_protection
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.errors import UsageError
 from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour.watched_container import WatchedContainer
 
-__all__ = ["Aim", "Before", "Squeeze", "below_limit", "squeeze_of"]
+__all__ = ["Aim", "Squeeze", "UsageBefore", "below_limit", "squeeze_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +45,14 @@ class Squeeze:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Before:
+class UsageBefore:
     """What containers used before the pressure, in bytes by their keys, and when that was read."""
 
     usage: Mapping[str, int]
     at: float
 
     @classmethod
-    def of(cls, containers: Sequence[WatchedContainer]) -> Before:
+    def of(cls, containers: Sequence[WatchedContainer]) -> UsageBefore:
         """Their usage now; at: seconds of the machine's clock."""
         return cls(
             usage={one.key: one.last_usage(one.path) for one in containers},
@@ -66,14 +66,14 @@ class Aim:
 
     all_lose: all of it, less half of an equal part. The kernel does not guarantee which cgroup is reclaimed first; for
     all of them to lose some, the rest must never be enough without one of them. past_low: all of it, plus half of what
-    memory.low alone protects. besides: bytes that something other than the pods can lose, and must lose at least half
-    of: all that the pods can lose, plus half of these bytes. short: this many bytes instead, where pods can lose
+    memory.low alone protects. outside_pods: bytes that something other than the pods can lose, and must lose at least
+    half of: all that the pods can lose, plus half of these bytes. short: this many bytes instead, where pods can lose
     nothing.
     """
 
     past_low: bool = False
     all_lose: bool = False
-    besides: int = 0
+    outside_pods: int = 0
     short: int | None = None
 
     def of(self, others: Sequence[Effective]) -> int:
@@ -81,8 +81,8 @@ class Aim:
         if self.short is not None:
             return self.short
         exposed, soft = sum(counts.exposed for counts in others), sum(counts.soft for counts in others)
-        if self.past_low or self.besides:
-            return exposed + (soft if self.past_low else self.besides) // 2
+        if self.past_low or self.outside_pods:
+            return exposed + (soft if self.past_low else self.outside_pods) // 2
         losers = sum(counts.exposed > 0 for counts in others) if self.all_lose else 1
         return exposed - exposed // (2 * max(1, losers))
 
@@ -94,7 +94,7 @@ def squeeze_of(
     neighbour: WatchedContainer,
     aim: Aim,
     *,
-    before: Before,
+    before: UsageBefore,
     recursive: bool,
     spare: int | None = None,
     generations: bool = False,
@@ -108,17 +108,17 @@ def squeeze_of(
     and has no limit.
     """
     free = below_limit(plan, containers) if spare is None else spare
-    now, others = Before.of(containers).usage, [one for one in containers if one is not neighbour]
+    now, others = UsageBefore.of(containers).usage, [one for one in containers if one is not neighbour]
     lost = sum(max(0, before.usage[one.key] - now[one.key]) for one in others)
     usage = {(one.premises.pod.uid, one.premises.planned.name): before.usage[one.key] for one in others}
     # Unclaimed protection is shared out by usage, and the neighbour has its share under pressure.
     its_own = neighbour.premises.pod.uid, neighbour.premises.planned.name
     usage[its_own] = now[neighbour.key] + max(0, free)
     subjects = {one.key: subject_of(one.premises.planned.cgroup, one.premises.pod) for one in containers}
-    sheltered = {one.subject: one for one in shelter(plan, kubelet, usage, recursive=recursive)}
+    protections = {one.subject: one for one in planned_protection(plan, kubelet, usage, recursive=recursive)}
     counts: dict[str, Effective] = {}
     for key, subject in subjects.items():
-        one = sheltered[subject]
+        one = protections[subject]
         of_the_machine = one.recursive if recursive else one.plain
         counts[key] = of_the_machine if spare is not None or one.crowded is None else one.crowded
     short = aim.of([found for key, found in counts.items() if key != neighbour.key])

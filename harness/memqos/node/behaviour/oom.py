@@ -58,7 +58,7 @@ class OomKills:
         """The runtime's reason is OOMKilled."""
         return self.observed.word(*reason_of_kill(self.observed.samples[-1].status))
 
-    def is_killed_for_its_zone(self) -> Finding:
+    def is_killed_for_its_numa_node(self) -> Finding:
         """The kernel killed the container below its limits because its NUMA nodes were full."""
         limits = [count for one in self.observed.samples if (count := one.counter(_EVENTS, "max")) is not None]
         why = f"it ran into memory.max {max(limits)} times" if any(limits) else ""

@@ -107,17 +107,17 @@ class Paces(Refaulting):
 
     turns: Mapping[Taking, Mapping[str, Sequence[Turn]]]
 
-    def keeps_more(self, pod: str, *, than: str, beside: str) -> Finding:
+    def keeps_more(self, pod: str, *, than: str, taking: str) -> Finding:
         """One pod kept more of its pace than another: its turns rank significantly higher.
 
-        Not observable if they do not, and would not have without any aggressor; see `_drowned`. beside: what the
+        Not observable if they do not, and would not have without any aggressor; see `_drowned`. taking: what the
         aggressor took memory for, "anonymous" or "files". UsageError for another word, for a kind that was not
         measured, and for a pod that was not timed.
         """
-        if (turns := self.turns.get(taking_of(beside))) is None:
+        if (turns := self.turns.get(taking_of(taking))) is None:
             raise UsageError(
-                f"no program was timed with an aggressor of kind '{beside}'.",
-                next_step=f"Disturb with beside=['{beside}'].",
+                f"no program was timed with an aggressor of kind '{taking}'.",
+                next_step=f"Disturb with taking=['{taking}'].",
             )
         better, worse = (self._timed(name) for name in (pod, than))
         kept, lost = ([turn.kept for turn in turns[one.key]] for one in (better, worse))

@@ -79,8 +79,8 @@ class Preconditions:
                     return f"{knob} of {subject_of(cgroup, self.pod)} is {expected.shown}, since versions differ"
                 if expected is not None and expected.unmodelled:
                     return f"{knob} of {subject_of(cgroup, self.pod)}: {expected.unmodelled}"
-                if expected is not None and expected.unasked:
-                    return f"{knob} of {subject_of(cgroup, self.pod)} could not be requested: {expected.unasked}"
+                if expected is not None and expected.inexpressible:
+                    return f"{knob} of {subject_of(cgroup, self.pod)} could not be requested: {expected.inexpressible}"
         return ""
 
     def texts(self, sample: Sample) -> tuple[FileText | None, ...]:

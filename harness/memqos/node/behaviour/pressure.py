@@ -1,6 +1,6 @@
 """Several containers judged together. Each is named by its pod and is the pod's first container.
 
-Pressed: one pod takes what others could lose; the kernel's model says what each of them keeps.
+PressureOutcome: one pod takes what others could lose; the kernel's model says what each of them keeps.
 
 Exhausted below kubepods' limit: one pod takes too much; the kernel's model says which container is killed.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Subject, Verdict, subject_of
-from memqos.engine.cgroup.effective_protection import Effective, Shelter
+from memqos.engine.cgroup.effective_protection import Effective, ProtectionKind
 from memqos.engine.cgroup.usage import ContainerUsage
 from memqos.engine.cgroup.victims import MACHINE, Shortage, shortages
 from memqos.engine.kubelet import Kubelet
@@ -30,8 +30,8 @@ from memqos.workload.report import Done
 
 __all__ = [
     "MARGIN",
-    "Exhausted",
-    "Pressed",
+    "ExhaustionOutcome",
+    "PressureOutcome",
     "Refaulting",
     "Together",
     "exhaustion_of",
@@ -80,7 +80,7 @@ class Together:
 
 def exposed(counts: Effective) -> str:
     """Why a container with this effective protection may lose memory, "" if it is fully protected."""
-    whole = counts.shelter in {Shelter.HARD, Shelter.SOFT}
+    whole = counts.protection in {ProtectionKind.HARD, ProtectionKind.SOFT}
     return "" if whole else f"not all of it is protected: {what_counts(counts)}"
 
 
@@ -106,7 +106,7 @@ def gave_way_meanwhile(container: WatchedContainer, counts: Effective) -> str:
     (mm/vmscan.c, do_try_to_free_pages, memcg_low_skipped).
     """
     low = container.samples[-1].counter("memory.events", "low")
-    if counts.shelter is not Shelter.SOFT or not low:
+    if counts.protection is not ProtectionKind.SOFT or not low:
         return ""
     return f"nothing else was reclaimable while the others' writes waited for the disk: low {low}"
 
@@ -197,10 +197,14 @@ class Refaulting(Together):
     def _elsewhere(self, container: WatchedContainer, *, at_most: int) -> str:
         """Why refaults may be uncounted: a NUMA node holds more, by more than this many batches; or ""."""
         before, now = _files(self._before(container)), _files(container.samples)
-        more = {zone: size - before.get(zone, 0) for zone, size in now.items() if size > before.get(zone, 0)}
+        more = {
+            numa_node: size - before.get(numa_node, 0)
+            for numa_node, size in now.items()
+            if size > before.get(numa_node, 0)
+        }
         if sum(more.values()) <= at_most * container.samples[0].slack:
             return ""
-        told = " and ".join(f"{size} bytes more on N{zone}" for zone, size in sorted(more.items()))
+        told = " and ".join(f"{size} bytes more on N{numa_node}" for numa_node, size in sorted(more.items()))
         return f"a page that returns on another NUMA node may not be counted: {told}"
 
     def _before(self, container: WatchedContainer) -> Sequence[Sample]:
@@ -219,7 +223,7 @@ def _files(samples: Sequence[Sample]) -> Mapping[int, int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pressed(Refaulting):
+class PressureOutcome(Refaulting):
     """The effect of a neighbour's growth on the other containers.
 
     That memory was kept proves nothing if the neighbour ended before it took its amount.
@@ -262,16 +266,18 @@ class Pressed(Refaulting):
         batches = sum(one.samples[0].slack for one, _ in counted) * self.squeeze.cpus
         usage = sum(counts.usage for _, counts in counted) - batches
         whole = sum(counts.hard for _, counts in counted) - batches
-        first, *beside = [one.course for one, _ in counted]
+        first, *rest = [one.course for one, _ in counted]
         return (
-            first.give_way_together(beside, usage, since=since, why_not=why),
-            first.keep_together(beside, whole, since=since, why_not=why),
+            first.give_way_together(rest, usage, since=since, why_not=why),
+            first.keep_together(rest, whole, since=since, why_not=why),
         )
 
     def _partly(self, pods: Sequence[str]) -> tuple[list[tuple[WatchedContainer, Effective]], str]:
         """The effective protection of each, and why their parts are not observable, "" if they are."""
         counted = [self._counted(pod) for pod in pods]
-        whole = [counts for _, counts in counted if counts.shelter is not Shelter.PARTIAL or counts.min == Bytes(0)]
+        whole = [
+            counts for _, counts in counted if counts.protection is not ProtectionKind.PARTIAL or counts.min == Bytes(0)
+        ]
         ahead = [
             why for one, counts in counted if (why := charged_ahead(counts, self.squeeze.cpus, one.samples[0].slack))
         ]
@@ -293,7 +299,7 @@ class Pressed(Refaulting):
         not cover the whole container, or while others can be reclaimed first.
         """
         container, counts = self._counted(pod)
-        covered = counts.shelter is Shelter.SOFT
+        covered = counts.protection is ProtectionKind.SOFT
         why = "" if covered else f"memory.low alone does not cover all of it: {what_counts(counts)}"
         if not (why or self.squeeze.past_low or self.squeeze.generations):
             why = "the classic LRU takes unprotected memory first, which is enough"
@@ -318,7 +324,7 @@ class Pressed(Refaulting):
 
     def _may_lose(self, counts: Effective) -> str:
         """Why the kernel's rules let it lose memory; "" if they do not."""
-        if counts.shelter is Shelter.SOFT and self.squeeze.generations:
+        if counts.protection is ProtectionKind.SOFT and self.squeeze.generations:
             return "the multi-generational LRU takes what memory.low covers too when the whole machine is short"
         return exposed(counts)
 
@@ -375,7 +381,7 @@ class Exhaustion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exhausted(Together):
+class ExhaustionOutcome(Together):
     """The outcome for the containers. above: includes their oom_score_adj."""
 
     exhaustion: Exhaustion

@@ -23,7 +23,7 @@ from memqos.node.behaviour.sample_findings import Observed
 from memqos.workload.command import Anon
 from memqos.workload.report import Done, ReportLine, StepLine
 
-__all__ = ["ENTRY", "Entering", "Throttling", "furthest", "looks_at", "patience", "unseen"]
+__all__ = ["ENTRY", "SecondProgram", "Throttling", "furthest", "looks_at", "patience", "unseen"]
 
 Used = tuple[float, int]
 """Seconds of the machine's clock, and memory.current in bytes then."""
@@ -110,7 +110,7 @@ _RUNTIME = 4 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entering:
+class SecondProgram:
     """A second program in a container, which allocates ENTRY.
 
     usage: bytes in use in the container when it was started. said: its final report; None if it sent none, as when it
@@ -136,7 +136,7 @@ class Entering:
         return f"slept {slept} of {self.said.ms / 1000:.3f} s for {self.said.bytes} bytes"
 
 
-def modelled_sleep(high: int, entry: Entering, *, page_size: int) -> float:
+def modelled_sleep(high: int, entry: SecondProgram, *, page_size: int) -> float:
     """The least sleep in seconds, for any CONFIG_HZ, up to the time limit of ENTRY."""
     over = Over(usage=entry.usage, high=Bytes(high))
     return min(_SLEPT, *(float(least_wait(over, ENTRY.size, hz=hz, page_size=page_size)) for hz in HERTZ))
@@ -156,7 +156,7 @@ def patience(high: int | None, usage: int, *, page_size: int) -> float:
     return _START_SECONDS + (ENTRY.within or 0) + asleep
 
 
-def unseen(entry: Entering, undisturbed: Entering, least: float) -> str:
+def unseen(entry: SecondProgram, undisturbed: SecondProgram, least: float) -> str:
     """Why its sleep of `least` seconds for its charges is not observable; "" if it is.
 
     undisturbed: the same program in a container below memory.high.
@@ -297,7 +297,7 @@ class Throttling:
             "memory.events", f"multiples of {EVENTS_A_PASS} apart", observed, holds, key="passes", why_not=why
         )
 
-    def is_entered_slowly(self, entry: Entering, *, undisturbed: Entering) -> Finding:
+    def is_entered_slowly(self, entry: SecondProgram, *, undisturbed: SecondProgram) -> Finding:
         """A second program slept at least as long as the model says, and not in a container below memory.high.
 
         Not observable if the program in the other container slept as long, one of them did not finish, the model

@@ -14,7 +14,7 @@ from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import WAITS, Deadline
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
-from memqos.engine.cgroup.effective_protection import Shelter
+from memqos.engine.cgroup.effective_protection import ProtectionKind
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.errors import DeadlineError, UsageError
@@ -23,18 +23,18 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.node.behaviour.conditions import Combined, Sample, Unfinished, both, either, ended, rises, work_done
 from memqos.node.behaviour.course import Course
-from memqos.node.behaviour.machine_feed import CALL_SECONDS, WATCH_SECONDS, Hearing
-from memqos.node.behaviour.neighbour_demand import Aim, Before, squeeze_of
+from memqos.node.behaviour.machine_feed import CALL_SECONDS, WATCH_SECONDS, MachineFeed
+from memqos.node.behaviour.neighbour_demand import Aim, UsageBefore, squeeze_of
 from memqos.node.behaviour.pace import Paces, Taking, taking_of, turns_of
 from memqos.node.behaviour.preconditions import Preconditions, premises_above
-from memqos.node.behaviour.pressure import Exhausted, Pressed, Together, exhaustion_of, scores_of
-from memqos.node.behaviour.watched_container import Awaited, Sees, WatchedContainer, container_of
+from memqos.node.behaviour.pressure import ExhaustionOutcome, PressureOutcome, Together, exhaustion_of, scores_of
+from memqos.node.behaviour.watched_container import Awaited, ContainerCondition, WatchedContainer, container_of
 from memqos.node.machine.shortage import by_generations, spare
 from memqos.node.pods.population import Population
 from memqos.target.base import Target
 from memqos.workload.command import Anon, Control, Read
 
-__all__ = ["Waiting", "Watch", "growth_of"]
+__all__ = ["PendingConditions", "Watch", "growth_of"]
 
 SETTLE_SECONDS = 5.0
 """How long counters may lag behind a finished workload: the kernel refreshes its statistics every 2 s."""
@@ -50,11 +50,11 @@ nearly all answers said that the container runs.
 """
 
 
-class Waiting:
+class PendingConditions:
     """The pending conditions, and whether waiting is over."""
 
     def __init__(self, awaited: Sequence[Awaited]) -> None:
-        self._awaited: Combined[Sees] = both(*awaited)
+        self._awaited: Combined[ContainerCondition] = both(*awaited)
         self.containers = list(dict.fromkeys(_container(one) for one in self._awaited.leaves()))
         self._progress = Unfinished(self._awaited)
         self._judged = {container.key: 0 for container in self.containers}
@@ -64,7 +64,7 @@ class Waiting:
     @property
     def name(self) -> str:
         """All conditions by their names."""
-        return self._awaited.told(lambda one: one.condition.name)
+        return self._awaited.in_words(lambda one: one.condition.name)
 
     def due(self) -> Sequence[WatchedContainer]:
         """The containers whose status is due, however many messages arrive.
@@ -75,7 +75,7 @@ class Waiting:
         due = [one for one in self.containers if one.seems_ended and not one.has_ended]
         if self._idle.expired:
             self._idle = Deadline.after(IDLE_SECONDS)
-            due += [one for one in self.containers if not one.tells_its_end]
+            due += [one for one in self.containers if not one.reports_its_end]
         if self._status.expired:
             self._status = Deadline.after(STATUS_SECONDS)
             due += self.containers
@@ -117,9 +117,9 @@ class Waiting:
         )
 
 
-def _container(sees: Sees) -> WatchedContainer:
+def _container(sees: ContainerCondition) -> WatchedContainer:
     """The container of this condition; UsageError for a condition without one."""
-    if isinstance(sees, Sees):
+    if isinstance(sees, ContainerCondition):
         return sees.container
     raise UsageError(
         f"the condition '{getattr(sees, 'name', sees)}' names no container.",
@@ -132,7 +132,7 @@ TO_DISK = 32 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crowded(Together):
+class CrowdingOutcome(Together):
     """How much a neighbour's growth made others swap."""
 
     def stays_within_its_share(self, pod: str) -> Finding:
@@ -205,13 +205,13 @@ class Watch:
     kubelet: the kubelet whose rules admitted them.
     """
 
-    def __init__(self, hearing: Hearing, hierarchy: Hierarchy, target: Target, kubelet: Kubelet) -> None:
-        self._hearing = hearing
+    def __init__(self, feed: MachineFeed, hierarchy: Hierarchy, target: Target, kubelet: Kubelet) -> None:
+        self._feed = feed
         self._hierarchy = hierarchy
         self._target = target
         self._kubelet = kubelet
         self._population: Population | None = None
-        self._containers = hearing.containers
+        self._containers = feed.containers
 
     def begin(self, population: Population, rests_on: Sequence[Preconditions], controls: Mapping[str, Control]) -> None:
         """Watch the containers of these preconditions, which run by now."""
@@ -221,10 +221,10 @@ class Watch:
             admitted = population.require(uid)
             key = f"{premises.pod.name}/{name}"
             container = WatchedContainer(
-                write=functools.partial(self._hearing.tell, key),
+                write=functools.partial(self._feed.tell, key),
                 until=self.until,
-                exec_=self._hearing.exec,
-                update=self._hearing.update,
+                exec_=self._feed.exec,
+                update=self._feed.update,
                 key=key,
                 premises=premises,
                 handle=admitted.containers[name],
@@ -234,8 +234,8 @@ class Watch:
                 traced=population.traced,
                 page_size=self._kubelet.node.page_size,
             )
-            self._hearing.add(container, admitted.containers[name].log_path)
-        self._hearing.begin()
+            self._feed.add(container, admitted.containers[name].log_path)
+        self._feed.begin()
 
     def container(self, pod: str, name: str = "") -> WatchedContainer:
         """A pod's container, its first one if no name is given; UsageError if it is not watched."""
@@ -249,7 +249,7 @@ class Watch:
         the pending conditions if a container still works at the deadline: then there is nothing to judge. settled:
         whether to take a last sample and ask the runtime about each container at the end.
         """
-        waiting = Waiting(awaited)
+        waiting = PendingConditions(awaited)
         deadline = Deadline.after(WATCH_SECONDS)
         with WAITS.during(waiting.name):
             while not waiting.is_over():
@@ -257,22 +257,22 @@ class Watch:
                     raise waiting.in_vain(deadline)
                 ending = any(one.seems_ended and not one.has_ended for one in waiting.containers)
                 patience = ENDING_SECONDS if ending else IDLE_SECONDS
-                self._hearing.wait(seconds=min(patience, deadline.remaining))
+                self._feed.wait(seconds=min(patience, deadline.remaining))
                 self._ask(waiting.due())
         if settled:
             # The runtime and the counters report an end a moment after it.
-            self._hearing.look()
+            self._feed.look()
             self._ask(waiting.containers)
 
     def _ask(self, containers: Iterable[WatchedContainer]) -> None:
         """Ask the runtime for the status of these, and whether those that seem to have ended run elsewhere."""
         for container in containers:
-            self._hearing.ask(container)
-            self._hearing.look_outside(container)
+            self._feed.ask(container)
+            self._feed.look_outside(container)
 
-    def until_ended(self, pod: str, *, beside: str) -> tuple[Course, Course]:
+    def until_ended(self, pod: str, *, other: str) -> tuple[Course, Course]:
         """The courses of both, until one pod's container had ended and the other's had finished its commands."""
-        return self.container(pod).until(ended()), self.container(beside).until_done()
+        return self.container(pod).until(ended()), self.container(other).until_done()
 
     def is_refused(self, pod: Pod, *reason_names: str) -> Finding:
         """The kubelet, or memqos in its place, rejects a pod for a reason with one of these names."""
@@ -286,9 +286,9 @@ class Watch:
         whole_node: bool = False,
         dirty: bool = False,
         all_lose: bool = False,
-        besides: int = 0,
+        outside_pods: int = 0,
         short: int | None = None,
-    ) -> Pressed:
+    ) -> PressureOutcome:
         """Once all have finished their commands, let the pod `neighbour` take what kubepods has left, and more.
 
         The additional amount is half of what is unprotected, or what `Aim` says of past_low, all_lose, besides and
@@ -298,8 +298,8 @@ class Watch:
         """
         grows, everyone = self.container(neighbour), self._all_done()
         if not dirty:
-            self._hearing.write_back()
-        before = Before.of(everyone)
+            self._feed.write_back()
+        before = UsageBefore.of(everyone)
         if whole_node:
             # Short-lived programs of the runtime change the free memory by as much as is to be short. With most of it
             # taken, little is left to guess. One NUMA node may run short earlier, and reclaim begin there.
@@ -310,7 +310,7 @@ class Watch:
             self._kubelet,
             everyone,
             grows,
-            Aim(past_low=past_low, all_lose=all_lose, besides=besides, short=short),
+            Aim(past_low=past_low, all_lose=all_lose, outside_pods=outside_pods, short=short),
             before=before,
             recursive=self._hierarchy.is_recursive,
             spare=self._spare() if whole_node else None,
@@ -320,10 +320,12 @@ class Watch:
         to_disk = min(squeeze.short, squeeze.takes) if dirty or short is not None else 0
         grows.do(*growth_of(squeeze.takes - to_disk, to_disk))
         grows.until_done()
-        if soft := [one for one in everyone if squeeze.generations and squeeze.counts[one.key].shelter is Shelter.SOFT]:
+        if soft := [
+            one for one in everyone if squeeze.generations and squeeze.counts[one.key].protection is ProtectionKind.SOFT
+        ]:
             # memory.stat lags by fewer than 64 updates a CPU until the kernel's next flush, every 2 s.
             self.until(both(*(one.sees(rises("memory.stat", "pgsteal")) for one in soft)))
-        return Pressed(containers=everyone, above=self._above(), squeeze=squeeze, neighbour=grows)
+        return PressureOutcome(containers=everyone, above=self._above(), squeeze=squeeze, neighbour=grows)
 
     def read_again(self, *pods: str) -> None:
         """Have each of these in turn read all its page cache again, including what it lost.
@@ -334,7 +336,7 @@ class Watch:
             one.do(Read())
             one.until_done()
 
-    def crowd_out(self, neighbour: str) -> Crowded:
+    def crowd_out(self, neighbour: str) -> CrowdingOutcome:
         """Once all have finished their commands, let the pod `neighbour` take what kubepods has left, and more.
 
         The additional amount is half of what others may swap out. Returns when it is done, or something has ended.
@@ -344,17 +346,17 @@ class Watch:
         commands = growth_of(*crowding(self._watched.plan, everyone, grows))
         grows.do(*commands)
         self.until(either(grows.sees(work_done(len(commands))), *(container.sees(ended()) for container in everyone)))
-        return Crowded(containers=everyone, above=self._above())
+        return CrowdingOutcome(containers=everyone, above=self._above())
 
-    def disturb(self, neighbour: str, *victims: str, beside: Iterable[str] = tuple(Taking)) -> Paces:
+    def disturb(self, neighbour: str, *victims: str, taking: Iterable[str] = tuple(Taking)) -> Paces:
         """Time how long each victim takes to read its memory, alone and while `neighbour` presses, in turns.
 
         The neighbour presses as `press` does below kubepods' limit, and frees everything at the end of each turn; then
-        the victims fetch what they lost before they are timed again. beside: what it takes memory for ("anonymous",
+        the victims fetch what they lost before they are timed again. taking: what it takes memory for ("anonymous",
         "files"), one after the other in each turn; at least one. UsageError as for `press`, and for an unknown or
         missing kind.
         """
-        kinds = [taking_of(word) for word in beside]
+        kinds = [taking_of(word) for word in taking]
         if not kinds:
             raise UsageError("no kind of memory is named for the aggressor.", next_step=f"Known: {', '.join(Taking)}.")
         pressure = self.press(neighbour)
@@ -366,7 +368,7 @@ class Watch:
             squeeze=pressure.squeeze,
         )
 
-    def exhaust(self, greedy: str, *, whole_node: bool = False) -> Exhausted:
+    def exhaust(self, greedy: str, *, whole_node: bool = False) -> ExhaustionOutcome:
         """Once all have finished their commands, let the pod `greedy` take all that kubepods has left, and more.
 
         whole_node: all that the machine has left instead, which is little while it is `scarce`. Returns when a
@@ -380,7 +382,7 @@ class Watch:
         self.until(either(*(container.sees(ended()) for container in everyone)))
         grows.until_done()
         rests_on = (*scores_of(self._watched), *self._above())
-        return Exhausted(containers=everyone, above=rests_on, exhaustion=exhaustion)
+        return ExhaustionOutcome(containers=everyone, above=rests_on, exhaustion=exhaustion)
 
     def _all_done(self) -> list[WatchedContainer]:
         """All of them, once each has finished its commands."""
@@ -391,7 +393,7 @@ class Watch:
     def _above(self) -> tuple[Finding, ...]:
         """The preconditions above the pods; the runtime is asked once more whether all containers run."""
         for one in self._containers.values():
-            self._hearing.ask(one)
+            self._feed.ask(one)
         knobs = {knob for one in self._containers.values() for knob in one.premises.knobs}
         tree = CgroupTree(self._target, self._hierarchy)
         return premises_above(self._watched, tree, knobs, deadline=Deadline.after(CALL_SECONDS))

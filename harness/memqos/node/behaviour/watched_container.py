@@ -23,7 +23,7 @@ from memqos.node.behaviour.conditions import Combined, Condition, Sample, work_d
 from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.preconditions import Preconditions, is_there
 from memqos.node.behaviour.sample_findings import Observed
-from memqos.node.behaviour.throttling import ENTRY, Entering, patience
+from memqos.node.behaviour.throttling import ENTRY, SecondProgram, patience
 from memqos.node.pods.foreign_writes import bound_container, limited_container, refused_limit
 from memqos.runtime.base import ContainerHandle, ContainerState, ContainerStatus
 from memqos.workload.command import (
@@ -40,7 +40,7 @@ from memqos.workload.command import (
 )
 from memqos.workload.report import ContainerLog, Done, parse_report
 
-__all__ = ["Awaited", "Sampled", "Sees", "WatchedContainer", "container_of"]
+__all__ = ["Awaited", "ContainerCondition", "Sampled", "WatchedContainer", "container_of"]
 
 
 class Sampled:
@@ -158,7 +158,7 @@ class Sampled:
         return gone or "populated 0" in str(last.files.get("cgroup.events"))
 
     @property
-    def tells_its_end(self) -> bool:
+    def reports_its_end(self) -> bool:
         """Whether the last sample has a cgroup.events, which reports the end of the last process."""
         last = self.samples[-1].reading.cgroups.get(self.path) if self.samples else None
         return last is not None and isinstance(last.files.get("cgroup.events"), str)
@@ -167,11 +167,11 @@ class Sampled:
         """From this time on it counts as running, whatever its workload reports."""
         self._runs_from = at
 
-    def heard(self, text: str) -> None:
+    def add_log(self, text: str) -> None:
         """Append this text to its log."""
         self._log.grows(text)
 
-    def asked(self, status: ContainerStatus, reading: Reading) -> None:
+    def add_status(self, status: ContainerStatus, reading: Reading) -> None:
         """Take the runtime's status; a new status becomes a sample."""
         if status != self._status or not self.samples:
             self._status = status
@@ -197,16 +197,16 @@ class Sampled:
 
 
 @dataclass(frozen=True, slots=True)
-class Sees:
+class ContainerCondition:
     """A condition on one of several containers."""
 
     container: WatchedContainer
     condition: Condition
 
 
-BESIDE_SECONDS = 120.0
+SECOND_PROGRAM_SECONDS = 120.0
 
-Awaited = Sees | Combined[Sees]
+Awaited = ContainerCondition | Combined[ContainerCondition]
 """A condition of a watch."""
 
 
@@ -247,8 +247,8 @@ class WatchedContainer(Sampled):
         """The condition, for this container, for a watch of several; also a combination (`either`, `both`, `after`)."""
         return condition.each(self._leaf) if isinstance(condition, Combined) else self._leaf(condition)
 
-    def _leaf(self, condition: Condition | Sees) -> Sees:
-        return condition if isinstance(condition, Sees) else Sees(self, condition)
+    def _leaf(self, condition: Condition | ContainerCondition) -> ContainerCondition:
+        return condition if isinstance(condition, ContainerCondition) else ContainerCondition(self, condition)
 
     def until(self, *conditions: Condition | Combined[Condition]) -> Course:
         """The course until each of the conditions was fulfilled by this container; see `Watch.until`."""
@@ -300,7 +300,7 @@ class WatchedContainer(Sampled):
 
         UsageError for a container without one.
         """
-        self.run_beside(Anon(size=2 * self._planned(Knob.MEMORY_MAX)))
+        self.run_concurrently(Anon(size=2 * self._planned(Knob.MEMORY_MAX)))
 
     def _planned(self, knob: Knob) -> int:
         """A planned limit of the container, in bytes; UsageError without one."""
@@ -324,12 +324,12 @@ class WatchedContainer(Sampled):
         """Have it take three quarters of what its planned memory.high leaves; UsageError as for `exceed_high`."""
         self.do(Anon(size=max(1, (self._planned(Knob.MEMORY_HIGH) - self.last_usage(self.path)) * 3 // 4)))
 
-    def run_beside(self, *commands: Command) -> None:
+    def run_concurrently(self, *commands: Command) -> None:
         """Run a second program in the container until it has done these commands, or has ended with the container."""
         with contextlib.suppress(RuntimeCallError):  # A container that ends with it may end the call with an error.
-            self._exec(self.handle, (PROGRAM, *arguments(commands)), BESIDE_SECONDS)
+            self._exec(self.handle, (PROGRAM, *arguments(commands)), SECOND_PROGRAM_SECONDS)
 
-    def enter(self) -> Entering:
+    def enter(self) -> SecondProgram:
         """Run a second program in the container that takes ENTRY, and wait as long as the model allows."""
         usage, text, waited = self.last_usage(self.path), "", 0.0
         high = self.premises.planned.cgroup.knobs.get(Knob.MEMORY_HIGH)
@@ -342,16 +342,17 @@ class WatchedContainer(Sampled):
         except RuntimeCallError:
             pass  # It or the container was killed; the kernel's counters show it.
         done = [line for line in parse_report(text, source=self.key, live=True) if isinstance(line, Done)]
-        return Entering(usage=usage, said=done[-1] if done else None, waited=waited)
+        return SecondProgram(usage=usage, said=done[-1] if done else None, waited=waited)
 
-    def take_a_third(self, *, beside: bool = False) -> int:
+    def take_a_third(self, *, second_program: bool = False) -> int:
         """Have it take a third of what its planned memory.max leaves, and wait; returns the least usage after that.
 
-        beside: by a second program, which then ends. UsageError as for `overfill`, and as for `do` if it is steered.
+        second_program: whether a second program takes it, and then ends. UsageError as for `overfill`, and as for `do`
+        if it is steered.
         """
         used = self.last_usage(self.path)
         command = Anon(size=(self._planned(Knob.MEMORY_MAX) - used) // 3)
-        (self.run_beside if beside else self.do)(command)
+        (self.run_concurrently if second_program else self.do)(command)
         self.until_done()
         return used + command.size
 
@@ -366,13 +367,13 @@ class WatchedContainer(Sampled):
         commands: dict[str, Command] = {"file": file, "tmpfs": tmpfs}
         if kind not in commands:
             raise UsageError(f"no command leaves a '{kind}'.", next_step=f"Known: {' and '.join(commands)}.")
-        self.run_beside(commands[kind])
+        self.run_concurrently(commands[kind])
         self.until_done()
         return used + size
 
-    def rebind(self, zone: int) -> None:
+    def rebind(self, numa_node: int) -> None:
         """Have the runtime bind it to another NUMA node while it runs; samples start anew from then on."""
-        self._change(bound_container(self.premises.planned, str(zone)))
+        self._change(bound_container(self.premises.planned, str(numa_node)))
 
     def halve_limit(self) -> None:
         """Have the runtime limit it to half of its usage, as for `rebind`; UsageError if it uses nothing.

@@ -14,13 +14,13 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer.behaviour import behaviour_reason
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
-from memqos.engine.cgroup.effective_protection import Effective, Protected, Shelter, effective
+from memqos.engine.cgroup.effective_protection import Effective, Protected, ProtectionKind, effective
 from memqos.engine.cgroup.throttle import CHARGE_BATCH
 from memqos.model.knob import MAX, Bytes, Max
 from memqos.model.path import CgroupPath
 from memqos.target.base import Target, checked
 
-__all__ = ["Daemon", "daemon_beside"]
+__all__ = ["Daemon", "running_daemon"]
 
 HOLDS = 48 << 20
 """Size of its file on a disk, in bytes."""
@@ -90,7 +90,7 @@ class Daemon:
     @property
     def exposed(self) -> int:
         """Bytes that it can lose when the whole machine runs short: zero if something protects it."""
-        return self.before if self._counts().shelter is Shelter.NONE else 0
+        return self.before if self._counts().protection is ProtectionKind.NONE else 0
 
     @property
     def quarter(self) -> int:
@@ -100,14 +100,14 @@ class Daemon:
     def keeps_its_memory(self) -> Finding:
         """Nothing was reclaimed from it; not observable if its ancestors do not protect it fully."""
         now, counts = self._amount(self.path, "memory.current"), self._counts()
-        why = "" if counts.shelter is Shelter.HARD else f"not all of it is protected: {_told(counts)}"
+        why = "" if counts.protection is ProtectionKind.HARD else f"not all of it is protected: {_told(counts)}"
         expected = f"at least {self._least} ({self.before} before, less {self.slack} for each CPU)"
         return self._finding("memory.current", "kept", expected, now, now >= self._least, why_not=why)
 
     def gives_way(self) -> Finding:
         """Some of it was reclaimed; not observable if something protects it."""
         now, counts = self._amount(self.path, "memory.current"), self._counts()
-        why = "" if counts.shelter is Shelter.NONE else f"something protects it: {_told(counts)}"
+        why = "" if counts.protection is ProtectionKind.NONE else f"something protects it: {_told(counts)}"
         expected = f"less than {self._least} ({self.before} before, less {self.slack} for each CPU)"
         return self._finding("memory.current", "taken", expected, now, now < self._least, why_not=why)
 
@@ -178,7 +178,9 @@ def _told(counts: Effective) -> str:
 
 
 @contextlib.contextmanager
-def daemon_beside(tree: CgroupTree, parent: CgroupPath, *, shared: bool, cpus: int, page_size: int) -> Iterator[Daemon]:
+def running_daemon(
+    tree: CgroupTree, parent: CgroupPath, *, shared: bool, cpus: int, page_size: int
+) -> Iterator[Daemon]:
     """Run a daemon below this cgroup, created if missing, until the context ends.
 
     cpus: as for `Daemon`. shared: whether its file is on a tmpfs, which is swapped out and not dropped. TargetError if

@@ -124,19 +124,19 @@ class HugeVolume:
     mount: Mount
     before: Mapping[int, int]
 
-    def is_only_on(self, zone: int) -> Finding:
+    def is_only_on(self, numa_node: int) -> Finding:
         """All huge pages taken since then are of this NUMA node; not observable while none are."""
         taken = {one: total - free - self.before[one] for one, (total, free) in _counted(self.target).items()}
         shown = " ".join(f"N{one}={pages}" for one, pages in sorted(taken.items()))
         why = "" if any(taken.values()) else "no huge page is in use"
-        holds = taken.get(zone, 0) > 0 and not any(pages for one, pages in taken.items() if one != zone)
+        holds = taken.get(numa_node, 0) > 0 and not any(pages for one, pages in taken.items() if one != numa_node)
         return Finding(
             verdict=Verdict.NOT_OBSERVABLE if why else Verdict.CONFORMS if holds else Verdict.DEVIATES,
             subject=Subject.of_machine("the volume of huge pages"),
             cgroup="/",
             knob=KNOB,
             set_by=behaviour_setter(KNOB, ""),
-            expected=f"N{zone} only",
+            expected=f"N{numa_node} only",
             observed="" if why else shown,
             reason=behaviour_reason(KNOB, "", {}),
             why_not=why,
@@ -153,7 +153,9 @@ def huge_volume(target: Target) -> Iterator[HugeVolume]:
     argv = ["sh", "-ec", _MOUNT_HUGE, "memqos-huge", HUGE_FOLDER, str(PAGES)]
     checked(target.run(argv, deadline=Deadline.after(HUGE_SECONDS)), where=target.address)
     try:
-        short = [zone for zone, (total, _) in _counted(target).items() if total < before[zone][0] + PAGES // 2]
+        short = [
+            numa_node for numa_node, (total, _) in _counted(target).items() if total < before[numa_node][0] + PAGES // 2
+        ]
         if short:
             raise MachineryError(
                 f"NUMA node {short[0]} of {target.address} has no room for {PAGES // 2} huge pages of 2 MiB.",
@@ -162,11 +164,11 @@ def huge_volume(target: Target) -> Iterator[HugeVolume]:
         yield HugeVolume(
             target=target,
             mount=Mount(container_path=HUGE_INSIDE, host_path=HUGE_FOLDER),
-            before={zone: total - free for zone, (total, free) in before.items()},
+            before={numa_node: total - free for numa_node, (total, free) in before.items()},
         )
     finally:
-        zones = [f"{zone}={total}" for zone, (total, _) in before.items()]
-        argv = ["sh", "-ec", _UNMOUNT_HUGE, "memqos-unhuge", HUGE_FOLDER, *zones]
+        numa_nodes = [f"{numa_node}={total}" for numa_node, (total, _) in before.items()]
+        argv = ["sh", "-ec", _UNMOUNT_HUGE, "memqos-unhuge", HUGE_FOLDER, *numa_nodes]
         checked(target.run(argv, deadline=Deadline.after(HUGE_SECONDS)), where=target.address)
 
 
@@ -177,4 +179,4 @@ def _counted(target: Target) -> dict[int, tuple[int, int]]:
         where=target.address,
     ).text
     rows = (line.split() for line in said.splitlines())
-    return {int(zone): (int(total), int(free)) for zone, total, free in rows}
+    return {int(numa_node): (int(total), int(free)) for numa_node, total, free in rows}

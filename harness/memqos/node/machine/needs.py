@@ -73,13 +73,15 @@ def _of_machine(facts: TargetFacts) -> dict[str, str | Literal[False]]:
         and f"tmpfs of kernel {node.kernel} has no mount option noswap (6.4 or later)",
         "memory_recursiveprot": not facts.hierarchy.is_recursive and "cgroups are mounted without memory_recursiveprot",
         "psi": not facts.pressure and "the kernel has no PSI of cgroups",
-        "NUMA nodes": len(node.zones) < 2 and "the machine has one NUMA node",  # noqa: PLR2004
-        "two NUMA nodes": len(node.zones) != 2  # noqa: PLR2004
-        and f"the machine has {len(node.zones)} NUMA nodes, not two",
-        "far NUMA node": all(zone.cpus for zone in node.zones) and "every NUMA node of the machine has CPUs",
-        "three NUMA nodes": len(node.zones) < 3  # noqa: PLR2004
+        "NUMA nodes": len(node.numa_nodes) < 2 and "the machine has one NUMA node",  # noqa: PLR2004
+        "two NUMA nodes": len(node.numa_nodes) != 2  # noqa: PLR2004
+        and f"the machine has {len(node.numa_nodes)} NUMA nodes, not two",
+        "far NUMA node": all(numa_node.cpus for numa_node in node.numa_nodes)
+        and "every NUMA node of the machine has CPUs",
+        "three NUMA nodes": len(node.numa_nodes) < 3  # noqa: PLR2004
         and "the machine has fewer than three NUMA nodes",
-        "distances": fallback(node.zones) is None and "each NUMA node of the machine is equally far from all others",
+        "distances": fallback(node.numa_nodes) is None
+        and "each NUMA node of the machine is equally far from all others",
         "zswap": "memory.zswap.max" not in facts.zswap and f"kernel {node.kernel} has no memory.zswap.max",
         "zswap writeback": "memory.zswap.writeback" not in facts.zswap
         and f"kernel {node.kernel} has no memory.zswap.writeback (6.8 or later)",

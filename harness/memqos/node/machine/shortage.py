@@ -25,11 +25,11 @@ from memqos.model.quantity import Quantity
 from memqos.target.base import Target, checked
 from memqos.workload.command import allocated
 
-__all__ = ["by_generations", "narrow_zone", "reclaiming", "scarce", "spare", "tight"]
+__all__ = ["by_generations", "narrow_numa_node", "reclaiming", "scarce", "spare", "tight"]
 
 NARROW_SECONDS = 120.0
 
-LEFT_IN_ZONE = 48 << 20
+LEFT_IN_NUMA_NODE = 48 << 20
 """Bytes that stay free: what a program under emulation fills within seconds, plus what a pod's start takes."""
 
 SHORT_OF = 96 << 20
@@ -54,7 +54,7 @@ _WIDEN = 'echo "$2" >"/sys/devices/system/node/node$1/hugepages/hugepages-2048kB
 
 
 @contextlib.contextmanager
-def narrow_zone(target: Target, zone: int, *, leaving: int = LEFT_IN_ZONE) -> Iterator[None]:
+def narrow_numa_node(target: Target, zone: int, *, leaving: int = LEFT_IN_NUMA_NODE) -> Iterator[None]:
     """Take all free memory of a NUMA node but `leaving` bytes (> 0), until the context ends.
 
     Raises MachineryError if more stays free, as on a kernel without huge pages of 2 MiB.

@@ -21,11 +21,11 @@ from memqos.model.pod import Pod
 from memqos.model.reading import read_back
 
 __all__ = [
-    "Zones",
+    "NumaNodes",
     "another",
-    "beside_each_other",
     "bound_container",
     "bound_to",
+    "combined_plan",
     "drift_finding",
     "halved_classes",
     "limited_container",
@@ -69,7 +69,7 @@ def drift_finding(found: Sequence[Finding], pod: Pod, knob: Knob, setter: Setter
     )
 
 
-Zones = int | Sequence[int]
+NumaNodes = int | Sequence[int]
 """The NUMA node that containers are bound to; or several that each may use, while it runs on the CPUs of the first."""
 
 _ASKED = Reason(
@@ -89,28 +89,28 @@ _HALVED = Reason(
 )
 
 
-def bound_to(plan: Plan, zones: Zones, node: NodeFacts) -> Plan:
+def bound_to(plan: Plan, numa_nodes: NumaNodes, node: NodeFacts) -> Plan:
     """The plan with every container's request naming these NUMA nodes, as the Memory Manager would set it.
 
     With several nodes it names CPUs too, as the CPU Manager would. UsageError for several that are unknown, or of which
     the first has no CPUs.
     """
-    if isinstance(zones, int):
-        mems, on = str(zones), ""
+    if isinstance(numa_nodes, int):
+        mems, on = str(numa_nodes), ""
     else:
-        mems, on = (",".join(map(str, numbers)) for numbers in (zones, _cpus_of_first(zones, node)))
+        mems, on = (",".join(map(str, numbers)) for numbers in (numa_nodes, _cpus_of_first(numa_nodes, node)))
     return dataclasses.replace(plan, pods=tuple(_bound_pod(pod, mems, on) for pod in plan.pods))
 
 
-def _cpus_of_first(zones: Sequence[int], node: NodeFacts) -> tuple[int, ...]:
-    cpus = {zone.id: zone.cpus for zone in node.zones}
-    if not zones or not cpus.keys() >= set(zones) or not cpus[zones[0]]:
+def _cpus_of_first(numa_nodes: Sequence[int], node: NodeFacts) -> tuple[int, ...]:
+    cpus = {numa_node.id: numa_node.cpus for numa_node in node.numa_nodes}
+    if not numa_nodes or not cpus.keys() >= set(numa_nodes) or not cpus[numa_nodes[0]]:
         raise UsageError(
-            f"no container can be bound to the NUMA nodes {list(zones)} and run on the first of them.",
+            f"no container can be bound to the NUMA nodes {list(numa_nodes)} and run on the first of them.",
             next_step="NUMA nodes of the machine: "
-            f"{', '.join(f'{zone} with {len(held)} CPUs' for zone, held in cpus.items())}.",
+            f"{', '.join(f'{numa_node} with {len(held)} CPUs' for numa_node, held in cpus.items())}.",
         )
-    return cpus[zones[0]]
+    return cpus[numa_nodes[0]]
 
 
 def halved_classes(plan: Plan, *, page_size: int) -> Plan:
@@ -124,7 +124,7 @@ def another(pod: Pod, suffix: str) -> Pod:
     return dataclasses.replace(pod, name=f"{pod.name}-{suffix}", uid=uid)
 
 
-def beside_each_other(plan: Plan, others: Mapping[str, Plan]) -> Plan:
+def combined_plan(plan: Plan, others: Mapping[str, Plan]) -> Plan:
     """The plan with some of its pods, by uid, as other kubelets plan them.
 
     UsageError if another kubelet has other values above pods, since those cgroups are shared.
@@ -175,7 +175,7 @@ def limited_container(container: PlannedContainer, limit: int, *, page_size: int
 
 def refused_limit(container: PlannedContainer, why: str) -> PlannedContainer:
     """The container with its current memory.max planned, because its runtime refused another one; why: its message."""
-    return _expecting(container, dataclasses.replace(container.cgroup.knobs[Knob.MEMORY_MAX], unasked=why))
+    return _expecting(container, dataclasses.replace(container.cgroup.knobs[Knob.MEMORY_MAX], inexpressible=why))
 
 
 def _asked(

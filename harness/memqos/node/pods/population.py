@@ -23,7 +23,7 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod, QosClass
 from memqos.model.reading import CgroupReading, Reading
 from memqos.node.pods.setting_files import SettingFiles, unnamed_of_pod
-from memqos.node.pods.trace import Tracing
+from memqos.node.pods.trace import HopTracer
 from memqos.runtime.base import ContainerHandle, ContainerState, Runtime, SandboxHandle, SandboxSpec
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Population:
     pods: Mapping[str, AdmittedPod]
     reading: Reading
     enacted_by: Setter
-    tracing: Tracing | None = None
+    tracing: HopTracer | None = None
     settings: SettingFiles | None = None
     kubelets: tuple[Kubelet, ...] = ()
 

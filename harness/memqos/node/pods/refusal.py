@@ -64,13 +64,13 @@ def request_finding(
 
 def taken_finding(must: str, container: RequestedContainer, *, update: bool) -> Finding:
     """A request that must be refused was accepted; not observable if it could not be expressed."""
-    unasked = " ".join(container.unasked.values())
+    inexpressible = " ".join(container.inexpressible.values())
     return request_finding(
-        Verdict.NOT_OBSERVABLE if unasked else Verdict.DEVIATES,
+        Verdict.NOT_OBSERVABLE if inexpressible else Verdict.DEVIATES,
         update=update,
         expected=f"refused: {must}",
         observed="taken",
-        why_not=unasked,
+        why_not=inexpressible,
     )
 
 

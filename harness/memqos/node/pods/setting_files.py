@@ -13,7 +13,7 @@ from memqos.engine.answer.unrequested_files import Unnamed, unnamed_findings
 from memqos.engine.cgroup.control_files import SUBTREE_CONTROL, setting_names
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.specification import not_modelled, what_is_unasked
+from memqos.engine.translate.specification import not_modelled, unspecified
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
@@ -72,7 +72,7 @@ class _Shown:
         text = files.get(Knob.PIDS_MAX)
         return self.settings.tasks_max if isinstance(text, str) and text.strip() != "max" else ""
 
-    def asked_for_nothing(self) -> tuple[Mapping[str, FileText], Mapping[str, FileText]]:
+    def baseline(self) -> tuple[Mapping[str, FileText], Mapping[str, FileText]]:
         """The settings of a BestEffort pod and of its first container; none if no such container was started."""
         for pod in self.plan.pods:
             path = self.path(pod, pod.containers[0]) if pod.qos is QosClass.BEST_EFFORT else None
@@ -92,7 +92,7 @@ def unnamed_of_pod(
     if plan.cgroup_version is not CgroupVersion.V2:
         return []
     shown, pod = _Shown(plan, reading, ids, settings), plan.pod(uid)
-    of_pods, of_containers = shown.asked_for_nothing()
+    of_pods, of_containers = shown.baseline()
     found = unnamed_findings(
         pod.cgroup.path,
         shown.files(pod.cgroup.path),
@@ -112,7 +112,7 @@ def unnamed_of_pod(
             begun=huge_pages_of([container.resources]),
             tasks_max=shown.tasks_max(files),
             baseline=of_containers,
-            unmodelled=next(map(what_is_unasked, left_open if _is_left_open(container) else ()), ""),
+            unmodelled=next(map(unspecified, left_open if _is_left_open(container) else ()), ""),
         )
         found += unnamed_findings(path, files, unnamed, subject=subject_of(container.cgroup, pod))
     return found

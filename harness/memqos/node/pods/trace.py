@@ -37,7 +37,7 @@ from memqos.node.pods.refusal import refused_finding
 from memqos.runtime.base import ContainerHandle, Runtime
 from memqos.target.base import Target
 
-__all__ = ["Tracing"]
+__all__ = ["HopTracer"]
 
 LOOKING_SECONDS = 20.0
 """For one container: a few files, one request to the daemon and one to systemd."""
@@ -60,7 +60,7 @@ class _Looked:
     documents: Mapping[str, str]
 
 
-class Tracing:
+class HopTracer:
     """Looks at the hops of containers on one node. kubelet: the node's; only its runtime settings are used."""
 
     def __init__(self, *, runtime: Runtime, target: Target, kubelet: Kubelet) -> None:
@@ -82,7 +82,7 @@ class Tracing:
 
     def refusal(self, pod: AdmittedPod, refused: RefusedRequest) -> Finding:
         """The findings from the runtime's refusal of a request for this pod."""
-        before = pod.asked.get(refused.container, ()) if refused.update else ()
+        before = pod.requested.get(refused.container, ()) if refused.update else ()
         [planned] = [one for one in pod.planned.containers if one.name == refused.container]
         return refused_finding(
             refused.error,
@@ -132,7 +132,7 @@ class Tracing:
         deadline = Deadline.after(LOOKING_SECONDS)
         planned = (one.resources for one in pod.planned.containers if one.name == handle.name)
         # For a container that other programs created, only the plan is known.
-        container = self._asked(pod.asked.get(handle.name) or tuple(planned))
+        container = self._asked(pod.requested.get(handle.name) or tuple(planned))
         traces = self._runtime.traces(handle, deadline=deadline)
         texts = {
             Hop.SPEC: "" if traces.spec is None else json.dumps(traces.spec, indent=1),

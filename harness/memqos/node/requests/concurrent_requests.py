@@ -18,18 +18,18 @@ from memqos.engine.answer.finding import Finding
 from memqos.errors import MachineryError
 from memqos.threads import submit
 
-__all__ = ["Ahead", "ahead_of"]
+__all__ = ["ConcurrentCases", "concurrent_cases"]
 
 Asker = TypeVar("Asker")
 
 Findings = Sequence[Finding]
 
 
-class Ahead(Generic[Asker]):
-    """Cases by name, in the order in which they will be collected. Created by `ahead_of`.
+class ConcurrentCases(Generic[Asker]):
+    """Cases by name, in the order in which they will be collected. Created by `concurrent_cases`.
 
     askers: each judges one case at a time; one that failed is reused last. judge: has an asker judge the case of this
-    name. beside: called with a case that failed while another one was running, and its error.
+    name. on_failure: called with a case that failed while another one was running, and its error.
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class Ahead(Generic[Asker]):
         askers: Sequence[Asker],
         upcoming: Sequence[str],
         judge: Callable[[Asker, str], Findings],
-        beside: Callable[[str, MachineryError], None],
+        on_failure: Callable[[str, MachineryError], None],
     ) -> None:
         self._pool = pool
         self._askers = deque(askers)
         self._upcoming = deque(upcoming)
         self._reach = 2 * len(askers)
         self._judge = judge
-        self._beside = beside
+        self._on_failure = on_failure
         self._begun: dict[str, Future[Findings]] = {}
         self._lock = threading.Lock()
         self._under_way: set[str] = set()
@@ -59,7 +59,7 @@ class Ahead(Generic[Asker]):
             return future.result()
         except MachineryError as error:
             if name in self._accompanied:
-                self._beside(name, error)
+                self._on_failure(name, error)
             raise
 
     def _go_ahead(self, name: str) -> None:
@@ -89,20 +89,20 @@ class Ahead(Generic[Asker]):
 
 
 @contextlib.contextmanager
-def ahead_of(
+def concurrent_cases(
     askers: Sequence[Asker],
     upcoming: Sequence[str],
     judge: Callable[[Asker, str], Findings],
     *,
-    beside: Callable[[str, MachineryError], None],
+    on_failure: Callable[[str, MachineryError], None],
     leaves: Callable[[], bool],
-) -> Iterator[Ahead[Asker]]:
+) -> Iterator[ConcurrentCases[Asker]]:
     """As many cases at a time as there are askers; when the context ends, running cases finish first.
 
-    beside: see `Ahead`. leaves: whether everything is left in place because the machine is given up.
+    on_failure: see `ConcurrentCases`. leaves: whether everything is left in place because the machine is given up.
     """
     pool = ThreadPoolExecutor(max_workers=len(askers), thread_name_prefix="asker")
     try:
-        yield Ahead(pool, askers, upcoming, judge, beside)
+        yield ConcurrentCases(pool, askers, upcoming, judge, on_failure)
     finally:
         pool.shutdown(wait=not leaves(), cancel_futures=True)

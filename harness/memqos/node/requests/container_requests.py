@@ -26,15 +26,15 @@ from memqos.engine.translate.requested import (
     AnyRequest,
     OciRequest,
     RequestedContainer,
-    asked_settings,
     oom_score_adj_of,
     requested,
     requested_again,
     requested_cgroup,
+    requested_settings,
     scope_cgroup,
 )
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.specification import what_is_unasked
+from memqos.engine.translate.specification import unspecified
 from memqos.engine.translate.versions import Feature
 from memqos.errors import DeadlineError, MachineryError, NonconformanceError, RuntimeCallError
 from memqos.model.cri import ContainerResources
@@ -98,7 +98,7 @@ _NOTHING = ContainerResources()
 
 
 @dataclass(slots=True)
-class Standing:
+class UpdatedPair:
     """Two containers of a pod; one was updated. containers: by name, each with its requests so far.
 
     asker: creates and reads them. before: the files of the pod and of the other container before the update. updated:
@@ -134,7 +134,7 @@ class Requests:
     runtime: Runtime
     parallel: int = 1
     baseline: dict[str, FileText] = field(default_factory=dict)
-    standing: dict[str, Standing] = field(default_factory=dict)
+    standing: dict[str, UpdatedPair] = field(default_factory=dict)
 
     @property
     def pod(self) -> AdmittedPod:
@@ -143,7 +143,7 @@ class Requests:
 
     def apart(self) -> Requests:
         """The same pod, in which this one's containers run next to those of others."""
-        pod = dataclasses.replace(self.pod, containers=dict(self.pod.containers), asked=dict(self.pod.asked))
+        pod = dataclasses.replace(self.pod, containers=dict(self.pod.containers), requested=dict(self.pod.requested))
         population = dataclasses.replace(self.population, pods={pod.pod.uid: pod})
         return dataclasses.replace(self, population=population)
 
@@ -254,13 +254,13 @@ class Requests:
         """
         if case.name not in self.standing and Capability.UPDATE in self.runtime.capabilities:
             pod = self.pod
-            self.standing[case.name] = Standing(self, pod)
+            self.standing[case.name] = UpdatedPair(self, pod)
             try:
                 self._made_to_stand(case, self.standing[case.name])
             except MachineryError as error:
                 self.standing[case.name].failure = error
 
-    def _made_to_stand(self, case: AnyRequestCase, standing: Standing) -> None:
+    def _made_to_stand(self, case: AnyRequestCase, standing: UpdatedPair) -> None:
         for name in (BESIDE, UPDATED):
             container = standing.asked = requested(case.create, self.kubelet.runtimes, self.kubelet.host)
             handle = self._create(standing.pod, case.create, name)
@@ -278,7 +278,7 @@ class Requests:
         standing = self.standing.pop(case.name)
         return standing.asker.look_at(standing)
 
-    def look_at(self, standing: Standing) -> Sequence[Finding]:
+    def look_at(self, standing: UpdatedPair) -> Sequence[Finding]:
         """The containers in this one's pod, which are removed afterwards."""
         pod = standing.pod
         with self.removing(pod, BESIDE), self.removing(pod, UPDATED):
@@ -293,7 +293,7 @@ class Requests:
                 found += self.shown(container, pod, handle)
             return [*found, *self.kept(standing.before, self.neighbours(pod))]
 
-    def _refused(self, standing: Standing, error: RuntimeCallError, asked: RequestedContainer) -> Sequence[Finding]:
+    def _refused(self, standing: UpdatedPair, error: RuntimeCallError, asked: RequestedContainer) -> Sequence[Finding]:
         """The refusal of this request, and its effects; its containers are removed by the caller."""
         update = len(asked.requests) > 1
         told = refused_finding(error, asked, update=update)
@@ -374,7 +374,7 @@ class Requests:
         if not asked:
             # Hops are traced only for CRI requests.
             return findings
-        pod.asked[handle.name] = tuple(asked)
+        pod.requested[handle.name] = tuple(asked)
         return [*self.population.traced(findings)]
 
     def _policy(self, asked: AnyRequest) -> str:
@@ -412,13 +412,13 @@ class Requests:
         return Unnamed(
             judged=judged,
             begun=huge_pages_of(_resources_of(container.requests)),
-            asked=asked_settings(container, judged),
+            requested=requested_settings(container, judged),
             tasks_max=self.settings.tasks_max if isinstance(text, str) and text.strip() != "max" else "",
-            baseline=self._asked_for_nothing(pod) if any(map(is_unknown_file, files)) else {},
-            unmodelled="" if container.runtimes.oci.modelled else what_is_unasked(container.runtimes.oci),
+            baseline=self._baseline(pod) if any(map(is_unknown_file, files)) else {},
+            unmodelled="" if container.runtimes.oci.modelled else unspecified(container.runtimes.oci),
         )
 
-    def _asked_for_nothing(self, pod: AdmittedPod) -> Mapping[str, FileText]:
+    def _baseline(self, pod: AdmittedPod) -> Mapping[str, FileText]:
         """The settings of a container with an empty request in the pod, created and removed once."""
         if not self.baseline:
             with self.removing(pod, BASELINE):

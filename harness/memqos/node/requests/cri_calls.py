@@ -28,7 +28,7 @@ from memqos.node.requests.verbs import verb
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.workload.command import PROGRAM, Anon, Hold, arguments
 
-__all__ = ["Conversation"]
+__all__ = ["CriVerbs"]
 
 _MIB = 1 << 20
 LIMIT = 48 * _MIB
@@ -64,7 +64,7 @@ _POD = ContainerResources(memory_limit_in_bytes=96 * _MIB, cpu_shares=512, cpu_q
 
 
 @dataclasses.dataclass(frozen=True)
-class Conversation:
+class CriVerbs:
     """The verbs of suites about CRI alone; each returns the findings of one claim."""
 
     requests: Requests
@@ -193,7 +193,7 @@ class Conversation:
     # ---- kills
 
     @verb
-    def hog_is_told(self) -> Sequence[Finding]:
+    def oom_kill_reported(self) -> Sequence[Finding]:
         """A container whose only program exceeds its limit ends with 137 and the reason OOMKilled."""
         with self.containers.running(LIMITED, Anon(size=TOO_MUCH), Hold()) as handle:
             status = self.containers.ended(handle)
@@ -320,7 +320,7 @@ class Conversation:
         return [one for one in shown if one.knob != OOM_SCORE_ADJ]
 
     @verb
-    def sandbox_beside(self) -> Sequence[Finding]:
+    def second_sandbox(self) -> Sequence[Finding]:
         """A second sandbox in the parent, with resources and overhead, changes nothing and leaves nothing behind."""
         pod = self.requests.pod
         before, below = self.requests.neighbours(pod), self.requests.below(pod)
@@ -395,7 +395,7 @@ class Conversation:
     # ---- reports
 
     @verb
-    def says_what_was_asked(self, case: RequestCase) -> Sequence[Finding]:
+    def reports_resources(self, case: RequestCase) -> Sequence[Finding]:
         """ContainerStatus.resources has every field of the requests; later requests override earlier ones."""
         with self.containers.running(case.create) as handle:
             for update in case.updates:

@@ -25,13 +25,13 @@ from memqos.node.pods.refusal import NAME, SUBJECT
 from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.containers import Containers, observed, soon
 from memqos.node.requests.inventory import Inventory, anonymous_memory_of, inventory_of
-from memqos.node.requests.verbs import Outcomes, Waiting, Within, anywhere, passed, settled, together, verb
+from memqos.node.requests.verbs import Outcomes, PendingConditions, Within, anywhere, passed, settled, together, verb
 from memqos.runtime.base import ContainerHandle, ContainerState, SpeaksOci
 from memqos.target.base import checked
 from memqos.threads import submit
 from memqos.workload.command import PROGRAM, Anon, arguments
 
-__all__ = ["Life"]
+__all__ = ["LifecycleVerbs"]
 
 GONE_SECONDS = 15.0
 FEW, MANY = 3, 50
@@ -82,7 +82,7 @@ ASKED_OFTEN = 20
 
 
 @dataclass(frozen=True)
-class Life:
+class LifecycleVerbs:
     """The verbs of suites about a container's life; each returns the findings of one claim."""
 
     requests: Requests
@@ -192,7 +192,7 @@ class Life:
         if not self.requests.kubelet.runtimes.cri.modelled:
             why = f"which service is the daemon of {self.requests.runtime.name} is not known"
             return {name: settled([observed("state", "", "", why_not=why)]) for name in cases}
-        return self._together(Life._outlives, cases, self._restart, within)
+        return self._together(LifecycleVerbs._outlives, cases, self._restart, within)
 
     @verb
     def left_alone(self, case: RequestCase) -> Sequence[Finding]:
@@ -218,7 +218,7 @@ class Life:
         return [*seen, *held]
 
     @verb
-    def asked_for_stats(self, case: RequestCase) -> Sequence[Finding]:
+    def stats_requested(self, case: RequestCase) -> Sequence[Finding]:
         """After its stats and its status were requested many times."""
 
         def ask(handle: ContainerHandle) -> None:
@@ -300,7 +300,7 @@ class Life:
             return self.requests.shown(self._updated(handle, case), self.requests.pod, handle)
 
     @verb
-    def stopped_beside(self, case: RequestCase) -> Sequence[Finding]:
+    def neighbour_stopped(self, case: RequestCase) -> Sequence[Finding]:
         """Stopping and removing a container does not change its pod, its neighbours or the cgroups above."""
         requests, pod = self.requests, self.requests.pod
         before = requests.neighbours(pod)
@@ -335,11 +335,11 @@ class Life:
 
     def _stood(self, cases: Mapping[str, RequestCase], happens: Callable[[], object], within: Within) -> Outcomes:
         """A container of each case and their surroundings, after an event for all of them."""
-        return self._together(Life._stands, cases, happens, within)
+        return self._together(LifecycleVerbs._stands, cases, happens, within)
 
     def _together(
         self,
-        wait_with: Callable[[Life, RequestCase], Waiting],
+        wait_with: Callable[[LifecycleVerbs, RequestCase], PendingConditions],
         cases: Mapping[str, RequestCase],
         happens: Callable[[], object],
         within: Within,
@@ -348,10 +348,10 @@ class Life:
 
         When a unit appears or goes next to a container, systemd may rewrite its files.
         """
-        each = {name: wait_with(Life(self.requests.apart()), case) for name, case in cases.items()}
+        each = {name: wait_with(LifecycleVerbs(self.requests.apart()), case) for name, case in cases.items()}
         return passed(each, _all_stand, happens, _all_are_seen, within=within)
 
-    def _stands(self, case: RequestCase) -> Waiting:
+    def _stands(self, case: RequestCase) -> PendingConditions:
         """A container that waits until those of other cases run too, is then read, and waits again."""
         with self.containers.running(case.create, name=_one_of_several()) as handle:
             yield
@@ -359,7 +359,7 @@ class Life:
             found = yield from self._right_before(container, handle, lambda: container)
             return _without_groups_beside(found, self.requests.pod)
 
-    def _outlives(self, case: RequestCase) -> Waiting:
+    def _outlives(self, case: RequestCase) -> PendingConditions:
         """The same, with the case's updates once the daemon answers again."""
         with self.containers.running(case.create, name=_one_of_several()) as handle:
             yield
@@ -372,7 +372,7 @@ class Life:
 
     def _right_before(
         self, container: RequestedContainer, handle: ContainerHandle, after: Callable[[], RequestedContainer]
-    ) -> Waiting:
+    ) -> PendingConditions:
         """The container's files and its surroundings, which were right before it waited.
 
         after: the expected values then. It waits once more before it is removed.

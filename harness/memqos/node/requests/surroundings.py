@@ -152,7 +152,7 @@ def scope_findings(
         expected, text = exact or container.knobs.get(knob), files.get(knob)
         if (
             expected is None
-            or expected.unasked
+            or expected.inexpressible
             or expected.unmodelled
             or expected.undecided
             or not isinstance(text, str)

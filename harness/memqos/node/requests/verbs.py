@@ -1,4 +1,4 @@
-"""The verbs of `Life` and `Conversation` that a claim may name, and how they run.
+"""The verbs of `LifecycleVerbs` and `CriVerbs` that a claim may name, and how they run.
 
 An event happens once for all cases that wait for it: each is prepared, the event happens, and each is judged by itself.
 A restart takes seconds, whether there is one container or ten. A case is a generator: it yields where it waits for the
@@ -19,8 +19,8 @@ from memqos.errors import DeadlineError, MemqosError, NonconformanceError, Unkno
 
 __all__ = [
     "Outcomes",
+    "PendingConditions",
     "TogetherVerb",
-    "Waiting",
     "Within",
     "anywhere",
     "is_together",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 Findings: TypeAlias = Sequence[Finding]
-Waiting: TypeAlias = Generator[None, None, Findings]
+PendingConditions: TypeAlias = Generator[None, None, Findings]
 Outcomes: TypeAlias = Mapping[str, Future[Findings]]
 """The findings of each started case, or the error that ended it, by name; all are finished."""
 
@@ -54,7 +54,9 @@ def anywhere(_name: str) -> contextlib.AbstractContextManager[None]:
     return contextlib.nullcontext()
 
 
-def passed(cases: Mapping[str, Waiting], *moments: Callable[[], object], within: Within = anywhere) -> Outcomes:
+def passed(
+    cases: Mapping[str, PendingConditions], *moments: Callable[[], object], within: Within = anywhere
+) -> Outcomes:
     """Run these cases through shared moments, one for each time that they yield.
 
     A case that ends early, in findings or in an error, no longer waits and blocks no other. An event happens only if
@@ -87,7 +89,9 @@ def passed(cases: Mapping[str, Waiting], *moments: Callable[[], object], within:
     return outcomes
 
 
-def _go_on(name: str, cases: Mapping[str, Waiting], outcomes: Mapping[str, Future[Findings]], within: Within) -> None:
+def _go_on(
+    name: str, cases: Mapping[str, PendingConditions], outcomes: Mapping[str, Future[Findings]], within: Within
+) -> None:
     """Run a case up to its next moment."""
     try:
         with within(name):
@@ -120,7 +124,7 @@ def together(method: Method) -> Method:
 
 
 def verbs_of(kind: type) -> list[str]:
-    """The verbs of `Life` or `Conversation`, in alphabetical order."""
+    """The verbs of `LifecycleVerbs` or `CriVerbs`, in alphabetical order."""
     return [name for name in dir(kind) if hasattr(getattr(kind, name), _MARK)]
 
 
@@ -141,8 +145,8 @@ def is_together(kind: type, name: str) -> bool:
 def perform(asker: object, asks: Asks, request: Callable[[str], RequestCase]) -> Sequence[Finding]:
     """Run a claim's verb, alone, and return its findings.
 
-    asker: a `Life` or a `Conversation`. request: returns a request by its name. UnknownNameError for a verb that the
-    asker does not have.
+    asker: a `LifecycleVerbs` or a `CriVerbs`. request: returns a request by its name. UnknownNameError for a verb
+    that the asker does not have.
     """
     does = verb_of(asker, asks.verb)
     if is_together(type(asker), asks.verb):

@@ -17,9 +17,9 @@ from memqos.bundles.files import evidence_files, keep_evidence
 from memqos.errors import TargetError, UsageError
 from memqos.plugin.collection import host_program
 from memqos.plugin.collection.workers import check_copied
-from memqos.plugin.face.messages import Telling
+from memqos.plugin.face.messages import Messenger
 from memqos.plugin.keys import HOST, RESULTS, SETTINGS_KEY, host_of, is_run_of_suites
-from memqos.plugin.settings import Carried, files_to_carry, told_elsewhere
+from memqos.plugin.settings import Carried, files_to_carry, settings_for_worker
 
 __all__ = ["Hosts", "check_hosts", "host_address"]
 
@@ -71,7 +71,7 @@ class Hosts:
         """Pass a worker the name of its host and a folder there for it alone: the run's folder need not exist there."""
         if address := host_address(node.gateway.spec):
             folder = f"{_THERE}-{self._run}-{node.gateway.id}"
-            told = told_elsewhere(self._config.stash[SETTINGS_KEY], self._files, f"{folder}{_FILES}")
+            told = settings_for_worker(self._config.stash[SETTINGS_KEY], self._files, f"{folder}{_FILES}")
             node.workerinput |= {HOST: address, "memqos_results": folder, **told}
             self._owing[node.gateway.id] = (node, f"{folder} on {address}")
 
@@ -96,7 +96,7 @@ class Hosts:
         for node, _ in list(self._owing.values()):
             self._take_over(node)
         for _, place in self._owing.values():
-            Telling(self._config).note(f"evidence was not transferred: it is in {place}")
+            Messenger(self._config).note(f"evidence was not transferred: it is in {place}")
 
     def _hand_over(self, *, interrupted: bool) -> None:
         """Transfer this worker's evidence to the controller; it stays here if the controller does not accept it."""

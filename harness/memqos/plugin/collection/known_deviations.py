@@ -14,7 +14,15 @@ from memqos.clock import utc_now
 from memqos.config.files import line_of
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import UnknownNameError
-from memqos.known import EVIDENCE, Accepted, KnownDeviation, accepted_or_not, load_baseline, load_known, runtimes_told
+from memqos.known import (
+    EVIDENCE,
+    Accepted,
+    KnownDeviation,
+    accepted_or_not,
+    load_baseline,
+    load_known,
+    runtime_versions,
+)
 from memqos.laboratory.known_deviations import known_deviations
 from memqos.plugin.keys import SETTINGS_KEY, claims_below
 from memqos.report.outcome import Outcome, TestResult
@@ -32,7 +40,7 @@ def known_gone(
     Entries with `sometimes`, and entries that no case checked, have no line.
     """
     told = {
-        str(machine.get("id")): runtimes_told(_programs(machine), kernel=str(machine.get("kernel", "")))
+        str(machine.get("id")): runtime_versions(_programs(machine), kernel=str(machine.get("kernel", "")))
         for machine in machines
     }
     return tuple(line for entry in known if not entry.sometimes for line in _gone(entry, results, told))

@@ -21,7 +21,7 @@ from memqos.config.systems import SystemKey, systems_of
 from memqos.config.table import below_docker, is_direct
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.pod import QosClass
-from memqos.plugin.collection.workers import tell_groups
+from memqos.plugin.collection.workers import pass_groups
 from memqos.plugin.keys import ASKING, LEFT_OUT, SETTINGS_KEY, USAGE, cited_by, claims_below, is_ours, node_fixture
 from memqos.report.bundle import LeftOut
 
@@ -91,7 +91,7 @@ def _has_more_kubelets(item: pytest.Item, kubelets: Callable[[], Collection[str]
     return not getattr(_kubelet_of(item), "default", True) and (not named or not named.isdisjoint(kubelets()))
 
 
-def told_of(cited: Sequence[tuple[pytest.Item, Claim | None]], left: Sequence[pytest.Item]) -> LeftOut:
+def left_out_of(cited: Sequence[tuple[pytest.Item, Claim | None]], left: Sequence[pytest.Item]) -> LeftOut:
     """How many cases are left out, and how many claims without any selected case."""
     out = set(left)
     of_cases = {claim.id for item, claim in cited if claim is not None and item in out}
@@ -233,9 +233,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         kind = "kubelets" if "qos_kubelets_in_turn" in names else "verb"
         cases = _cases_of(metafunc.definition.path.parent, kind)
         metafunc.parametrize("qos_case", [_parameter(case, case) for case in cases])
-    if "qos_zone" in names:
-        zones = (pytest.param("first", marks=pytest.mark.more), "last")
-        metafunc.parametrize("qos_zone", zones, indirect=True)
+    if "qos_numa_node" in names:
+        numa_nodes = (pytest.param("first", marks=pytest.mark.more), "last")
+        metafunc.parametrize("qos_numa_node", numa_nodes, indirect=True)
     settings = metafunc.config.stash[SETTINGS_KEY]
     if node := node_fixture(names):
         keys = _systems_of(metafunc.definition, settings)
@@ -316,14 +316,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kubelets=lambda: kubelet_ids(default=True),
         runtime_of=lambda item: system_of(item, settings).runtime,
     )
-    config.stash[LEFT_OUT] = told_of(cited, left)
+    config.stash[LEFT_OUT] = left_out_of(cited, left)
     if without := {*empty, *left}:
         config.hook.pytest_deselected(items=[item for item in items if item in without])
         items[:] = [item for item in items if item not in without]
     if hasattr(config, "workerinput"):
         chosen = [item for item in ours if item not in without]
         groups = _groups(chosen, settings, workers=config.workerinput["workercount"])
-        tell_groups(config, groups, left_out=config.stash[LEFT_OUT], shares=shared_by(chosen, settings))
+        pass_groups(config, groups, left_out=config.stash[LEFT_OUT], shares=shared_by(chosen, settings))
 
 
 @pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")

@@ -17,7 +17,7 @@ from memqos.plugin.collection.parameters import kubelet_id, shared_by, system_of
 from memqos.plugin.keys import SETTINGS_KEY, SHARD, USAGE, is_ours
 from memqos.report.outcome import Outcome
 
-__all__ = ["Parting", "divided", "last_failed"]
+__all__ = ["CaseSelection", "divided", "last_failed"]
 
 _UNKNOWN_SECONDS = 1.0
 """The assumed seconds of a case if no case was ever timed."""
@@ -69,7 +69,7 @@ TIMES, FAILED, SHARD_OUTPUT = "memqos_times", "memqos_failed", "memqos_shard"
 _FAILED = frozenset({Outcome.DEVIATES, Outcome.MACHINERY, Outcome.USAGE})
 
 
-class Parting:
+class CaseSelection:
     """Deselects what is not in this run; registered in every process of a partial run.
 
     All workers follow their controller's division, because the times of earlier runs may change while they collect.

@@ -22,7 +22,7 @@ from memqos.plugin.keys import plain_id
 from memqos.plugin.settings import settings_given
 from memqos.report.bundle import LeftOut
 
-__all__ = ["CRASHES", "GROUPS", "OMITTED", "SHARES", "Sharing", "check_copied", "limit_workers", "tell_groups"]
+__all__ = ["CRASHES", "GROUPS", "OMITTED", "SHARES", "GroupScheduling", "check_copied", "limit_workers", "pass_groups"]
 
 
 def check_copied(config: pytest.Config, specs: Sequence[Any]) -> None:
@@ -90,7 +90,7 @@ SHARES = "memqos_shares"
 """The key for what tests share."""
 
 
-def tell_groups(
+def pass_groups(
     config: pytest.Config, groups: Mapping[str, str], *, left_out: LeftOut, shares: Mapping[str, str]
 ) -> None:
     """In a worker: report the group of each test by node id, what was left out, and what tests share.
@@ -105,7 +105,7 @@ def tell_groups(
         config.hook.pytest_collectreport(report=report)
 
 
-class Sharing:
+class GroupScheduling:
     """Gives xdist's controller a scheduler that knows the groups."""
 
     def __init__(self) -> None:

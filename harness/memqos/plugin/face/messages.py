@@ -17,7 +17,7 @@ from memqos.plugin.pytest_internals import uncaptured
 if TYPE_CHECKING:
     from memqos.face.run_face import Face
 
-__all__ = ["Relay", "Telling"]
+__all__ = ["Messenger", "Relay"]
 
 _TOLD = pytest.StashKey[set[str]]()
 _RUNNING = pytest.StashKey[pytest.Item]()
@@ -29,7 +29,7 @@ _CASE, _STEP, _LINE, _NOTE = "case", "step", "line", "note"
 """The kind of message: a case starts, a step in it, an event, a note for the reader."""
 
 
-class Telling:
+class Messenger:
     """Sends messages in a pytest run, also from an xdist worker; implements vm's Progress."""
 
     def __init__(self, config: pytest.Config) -> None:
@@ -95,7 +95,7 @@ class Relay:
     def pytest_runtest_protocol(self, item: pytest.Item) -> None:
         """Remember the running test: each message belongs to a test."""
         self._config.stash[_RUNNING] = item
-        Telling(self._config).begins(item)
+        Messenger(self._config).begins(item)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """In the controller: print a worker's message."""
@@ -104,11 +104,11 @@ class Relay:
             return
         worker, face = getattr(report, "worker_id", "?"), _face_of(self._config)
         if told["sort"] == _NOTE:
-            Telling(self._config).note(told["text"])
+            Messenger(self._config).note(told["text"])
         elif face is not None:
             _show(face, worker, told["text"], told["sort"])
         elif told["sort"] == _LINE:
-            Telling(self._config).line(f"[{worker}] {told['text']}")
+            Messenger(self._config).line(f"[{worker}] {told['text']}")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:

@@ -15,7 +15,7 @@ import pytest
 from memqos import claims
 from memqos.config.settings import unknown_variables
 from memqos.config.systems import systems_of
-from memqos.plugin.face.messages import Telling
+from memqos.plugin.face.messages import Messenger
 from memqos.plugin.keys import SETTINGS_KEY, SHARD, WORKERS, is_ours, is_run_of_suites, phase_of, plain_id
 from memqos.plugin.pytest_internals import lacking, quiet, show_report
 from memqos.report.outcome import TestResult
@@ -25,10 +25,10 @@ from memqos.version import __version__
 if TYPE_CHECKING:
     from memqos.face.run_face import Face
     from memqos.face.text import Output
-    from memqos.plugin.results.durations import Timekeeping
+    from memqos.plugin.results.durations import DurationRecorder
     from memqos.plugin.results.recording import Recording
 
-__all__ = ["Facing", "is_faced"]
+__all__ = ["SuiteDisplay", "is_faced"]
 
 
 def heading(config: pytest.Config) -> list[str]:
@@ -53,7 +53,7 @@ def is_faced(config: pytest.Config) -> bool:
     return is_run_of_suites(config) and not any(getattr(option, name, False) for name in others)
 
 
-class Facing:
+class SuiteDisplay:
     """Shows a run of suites; registered in the controller only. face: None in any other run."""
 
     def __init__(self, config: pytest.Config, recording: Recording) -> None:
@@ -61,7 +61,7 @@ class Facing:
         self._recording = recording
         self._speak: Callable[[], None] | None = None
         self._output: Output | None = None
-        self._times: Timekeeping | None = None
+        self._times: DurationRecorder | None = None
         self._is_told = False
         self.face: Face | None = None
 
@@ -86,15 +86,15 @@ class Facing:
         """Name the parts that this pytest lacks."""
         if is_faced(self._config):
             for sentence in lacking(session):
-                Telling(self._config).note(sentence)
+                Messenger(self._config).note(sentence)
 
     def _open(self) -> None:
         # Rich and the screens are imported only in a run with a display.
         from memqos.face.choice import opened_face
         from memqos.face.text import Output
-        from memqos.plugin.results.durations import Timekeeping
+        from memqos.plugin.results.durations import DurationRecorder
 
-        self._times = Timekeeping(self._config)
+        self._times = DurationRecorder(self._config)
         self._config.pluginmanager.register(self._times, "memqos-timekeeping")
         option = self._config.option
         self._output = Output(sys.stdout)

@@ -18,7 +18,7 @@ from memqos.laboratory.station import Station, Stations
 from memqos.model.node import NodeFacts
 from memqos.ownership import end_with_parent
 from memqos.place.base import Place
-from memqos.plugin.face.messages import Telling
+from memqos.plugin.face.messages import Messenger
 from memqos.plugin.keys import BUILDS, INTERRUPTION, LANE, RESULTS, SETTINGS_KEY, host_of, worker_id
 
 __all__ = ["Lane", "leaves", "turned_station"]
@@ -72,7 +72,7 @@ def keep_chosen(config: pytest.Config, place: Place, folder: Folder) -> None:
         return
     kept = place.keep()
     folder.write("kept.json", kept.document)
-    Telling(config).line(
+    Messenger(config).line(
         f"{kept.machine} keeps running as {kept.name}, with the pods of the failure: "
         f"`{kept.enter}` enters it, `{kept.end}` ends it"
     )
@@ -111,7 +111,7 @@ def stations(config: pytest.Config) -> Stations:
         config.stash[_STATIONS] = Stations(
             config.stash[SETTINGS_KEY],
             results=config.stash[RESULTS],
-            notices=Telling(config),
+            notices=Messenger(config),
             owner=_Owner(config),
             builds=config.stash[BUILDS],
             worker=worker_id(config),
@@ -187,7 +187,7 @@ class Lane:
         finally:
             self.station = None
             if self._open is station and (reason := self._why_not_again(station)):
-                Telling(self._config).line(f"{station.id} is given up: {reason}")
+                Messenger(self._config).line(f"{station.id} is given up: {reason}")
                 self._close()
 
     @contextlib.contextmanager

@@ -17,10 +17,10 @@ import pytest
 from memqos.config.systems import SystemKey
 from memqos.errors import MachineryError, MemqosError
 from memqos.plugin.collection.parameters import kubelet_id, system_of
-from memqos.plugin.face.messages import Telling
+from memqos.plugin.face.messages import Messenger
 from memqos.plugin.keys import (
     ASKING,
-    FAILED_BESIDE,
+    CONCURRENT_FAILURE,
     LANE,
     NOTES,
     SETTINGS_KEY,
@@ -28,7 +28,7 @@ from memqos.plugin.keys import (
     is_ours,
     node_fixture,
     outcome_of_phase,
-    told_again,
+    without_outcome,
 )
 from memqos.plugin.pytest_internals import VERSIONS, can_tear_down, tear_down
 from memqos.repetition import ENOUGH, Repetition, as_before
@@ -47,7 +47,7 @@ class Recovery:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._telling = Telling(config)
+        self._telling = Messenger(config)
         self._row = Repetition()
         self._places: set[Hashable] = set()
         """Where the failures in a row happened."""
@@ -115,7 +115,7 @@ class Recovery:
         """Learn from each outcome; a teardown proves nothing about the next attempt."""
         report = yield
         if self._again is item:
-            return told_again(report, self._why)
+            return without_outcome(report, self._why)
         outcome = outcome_of_phase(report)
         if outcome is None or report.when == "teardown" or not _needs_machine(item):
             return report
@@ -127,7 +127,7 @@ class Recovery:
             why = self._why_again(item, error)
             if why and self._second is not item and can_tear_down(item.session):
                 self._again, self._why = item, why
-                return told_again(report, why)
+                return without_outcome(report, why)
             self._count(item, error)
             if report.when == "call" and self._lane is not None and ASKING & set(getattr(item, "fixturenames", ())):
                 self._lane.spoil("leftovers of its last case in the pod may disturb the next one")
@@ -155,7 +155,11 @@ class Recovery:
         """Why a test that ended in machinery is run again, "" if it is not; see docs/explanation/outcomes.md."""
         if self._is_of_a_damaged_origin():
             return "the checkpoint or the image of its machine had changed on the disk"
-        return "it failed next to other cases, which may have disturbed it" if self._came_beside(item, error) else ""
+        return (
+            "it failed next to other cases, which may have disturbed it"
+            if self._failed_concurrently(item, error)
+            else ""
+        )
 
     def _is_of_a_damaged_origin(self) -> bool:
         """Check, once, the checkpoint and image of the machine: they may be the cause."""
@@ -169,10 +173,10 @@ class Recovery:
         self._lane.spoil("its checkpoint or image is damaged")
         return True
 
-    def _came_beside(self, item: pytest.Item, error: MemqosError) -> bool:
+    def _failed_concurrently(self, item: pytest.Item, error: MemqosError) -> bool:
         """Whether a test failed while cases of its module were running that may have caused it."""
         module = item.getparent(pytest.Module)
-        failed = module.stash.get(FAILED_BESIDE, None) if module is not None else None
+        failed = module.stash.get(CONCURRENT_FAILURE, None) if module is not None else None
         if self._lane is None or failed is None or failed.error is not error:
             return False
         self._lane.spoil("a case failed on it next to another one")

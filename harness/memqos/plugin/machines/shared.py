@@ -20,22 +20,22 @@ from memqos.laboratory.station import Station
 from memqos.model.pod import Pod
 from memqos.node.pods.foreign_writes import another
 from memqos.node.pods.population import Population
-from memqos.node.requests.concurrent_requests import ahead_of
+from memqos.node.requests.concurrent_requests import concurrent_cases
 from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.verbs import Outcomes, TogetherVerb
 from memqos.plugin.collection.parameters import system_of
-from memqos.plugin.face.messages import Telling
-from memqos.plugin.keys import FAILED_BESIDE, LANE, RESULTS, SETTINGS_KEY, FailedBeside, claim_of, needs_of
+from memqos.plugin.face.messages import Messenger
+from memqos.plugin.keys import CONCURRENT_FAILURE, LANE, RESULTS, SETTINGS_KEY, ConcurrentFailure, claim_of, needs_of
 from memqos.plugin.machines.lane import leaves
 from memqos.report.words import slug
 
-__all__ = ["Scene", "alike", "asked_ahead", "found_together", "populated", "scene_of"]
+__all__ = ["Scene", "alike", "concurrent_findings", "found_together", "populated", "scene_of"]
 
 _PARAMETER = "qos_request"
 
 
 @contextlib.contextmanager
-def asked_ahead(
+def concurrent_findings(
     module: pytest.Module,
     pod: Pod,
     kubelet: KubeletCase,
@@ -49,10 +49,10 @@ def asked_ahead(
     """
     config = module.config
     settings = config.stash[SETTINGS_KEY]
-    station, telling = config.stash[LANE].station, Telling(config)
+    station, telling = config.stash[LANE].station, Messenger(config)
     cases = _cases_of_requests(module, station)
     kept = {name: Folder(config.stash[RESULTS] / "tests" / slug(case.nodeid)) for name, case in cases.items()}
-    failed = module.stash.get(FAILED_BESIDE, None)
+    failed = module.stash.get(CONCURRENT_FAILURE, None)
     begun = {failed.name} if failed else set()
 
     def judge(requests: Requests, name: str) -> Sequence[Finding]:
@@ -63,16 +63,18 @@ def asked_ahead(
         with station.log.to(Sink(kept[name])) if name in kept else contextlib.nullcontext():
             return requests.judge(request(name))
 
-    def beside(name: str, error: MachineryError) -> None:
-        module.stash[FAILED_BESIDE] = FailedBeside(name=name, error=error)
+    def on_failure(name: str, error: MachineryError) -> None:
+        module.stash[CONCURRENT_FAILURE] = ConcurrentFailure(name=name, error=error)
         telling.line(f"{name} failed next to another case; it and all following cases run alone: {error}")
 
     upcoming = [] if failed else list(cases)
     pods = alike(pod, max(1, min(settings.parallel, len(upcoming))))
     with (
         contextlib.ExitStack() as closing,
-        station.node.asking_each(pods, kubelet) as askers,
-        ahead_of(askers, upcoming, judge, beside=beside, leaves=lambda: leaves(config, station.place)) as ahead,
+        station.node.requests_of_each(pods, kubelet) as askers,
+        concurrent_cases(
+            askers, upcoming, judge, on_failure=on_failure, leaves=lambda: leaves(config, station.place)
+        ) as ahead,
     ):
         for folder in kept.values():
             closing.callback(folder.close)
@@ -169,7 +171,7 @@ def populated(
     config: pytest.Config, station: Station, pods: Sequence[Pod], kubelet: KubeletCase
 ) -> Iterator[Population]:
     """The pods on the station's node; plan, reading and requests are in populations/MACHINE-KUBELET."""
-    telling = Telling(config)
+    telling = Messenger(config)
     folder = Folder(config.stash[RESULTS] / "populations" / slug(f"{station.id}-{kubelet.id}"), shared=True)
     name = f"kubelet {kubelet.id}: {len(pods)} pods"
     telling.start(name)

@@ -28,8 +28,8 @@ from memqos.report.outcome import Outcome, TestResult
 
 __all__ = [
     "SCHEMA_OF_DURATIONS",
+    "DurationRecorder",
     "ExpectedDurations",
-    "Timekeeping",
     "durations_file",
     "durations_for_shards",
     "expected_durations",
@@ -195,7 +195,7 @@ def _write(file: Path, runs: Mapping[str, Sequence[float]]) -> None:
     write(file, json.dumps({"schema": SCHEMA_OF_DURATIONS, "seconds": runs}) + "\n")
 
 
-class Timekeeping:
+class DurationRecorder:
     """Stores the durations of a run of suites for the next; registered in the controller.
 
     What several cases share, such as a population of pods, is created in the setup of the first one and removed after

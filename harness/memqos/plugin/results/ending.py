@@ -31,7 +31,7 @@ from memqos.report.outcome import Outcome, TestResult, exit_code
 from memqos.report.summary import known_line
 from memqos.report.verdict import causes_of
 
-__all__ = ["FILES", "Ending", "cited", "error_text", "failure_text", "publish", "summary_shown"]
+__all__ = ["FILES", "RunEnd", "cited", "error_text", "failure_text", "publish", "summary_lines"]
 
 
 def error_text(error: MemqosError) -> str:
@@ -63,7 +63,7 @@ def failure_text(findings: Iterable[Finding]) -> str:
 _CRASH = "crash_file"
 
 
-class Ending:
+class RunEnd:
     """How a run ends, as far as known. crash_folder: the preferred folder for a crash file, once there is one."""
 
     def __init__(self, interruption: Interruption) -> None:
@@ -206,7 +206,7 @@ def _repeated(bundle: Bundle) -> Iterator[str]:
     )
 
 
-def summary_shown(bundle: Bundle, folder: Path, *, config: pytest.Config, verbosity: int) -> Iterator[str]:
+def summary_lines(bundle: Bundle, folder: Path, *, config: pytest.Config, verbosity: int) -> Iterator[str]:
     """The verdict and its details, with paths relative to pytest's start folder."""
     here, root = config.invocation_params.dir, config.rootpath
     # Where `memqos run` finds cases by their ids alone.

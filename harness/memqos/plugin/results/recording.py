@@ -33,8 +33,8 @@ from memqos.plugin.keys import (
     phase_of,
     plain_id,
 )
-from memqos.plugin.results.durations import Timekeeping
-from memqos.plugin.results.ending import FILES, Ending, cited, publish, summary_shown
+from memqos.plugin.results.durations import DurationRecorder
+from memqos.plugin.results.ending import FILES, RunEnd, cited, publish, summary_lines
 from memqos.plugin.results.results_folder import for_good, make_folder
 from memqos.report import ci_results
 from memqos.report.bundle import Bundle, LeftOut
@@ -142,7 +142,7 @@ class Recording:
 
     def __init__(self, config: pytest.Config, interruption: Interruption) -> None:
         self._config = config
-        self._ending = Ending(interruption)
+        self._ending = RunEnd(interruption)
         self._settings = config.stash[SETTINGS_KEY]
         self._started = utc_now()
         self._phases: dict[str, list[Phase]] = {}
@@ -262,7 +262,7 @@ class Recording:
             if any(phase.again for phase in phases):
                 self._phases[nodeid] = phases  # Those of the next attempt follow.
             return
-        times: Timekeeping | None = self._config.pluginmanager.get_plugin("memqos-timekeeping")
+        times: DurationRecorder | None = self._config.pluginmanager.get_plugin("memqos-timekeeping")
         if times is not None and (before := times.before(nodeid, among=self.roster.chosen)) is not None:
             result = dataclasses.replace(result, seconds_before=round(before, 3))
         self._results.append(result)
@@ -386,7 +386,7 @@ class Recording:
             yield f"ERROR: {self._usage}"
         if self._bundle is None:
             return
-        yield from summary_shown(self._bundle, self._folder, config=self._config, verbosity=verbosity)
+        yield from summary_lines(self._bundle, self._folder, config=self._config, verbosity=verbosity)
 
     def summarise(self, reporter: pytest.TerminalReporter) -> None:
         """The summary at the end of pytest's output, in a run that is not of suites alone."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from memqos.engine.cgroup.effective_protection import Shelter
+from memqos.engine.cgroup.effective_protection import ProtectionKind
 from memqos.engine.plan import Level, RefusedBy
 from memqos.engine.releases.release import Variant
 from memqos.engine.resize.outcome import ResizeOutcome, StepKind
@@ -104,7 +104,7 @@ class Knob(TypedDict):
     """The possible values if versions of the runtime differ and its version is unknown, or while a pod is resized;
     'value' is the first of them, and the file is not judged.
     """
-    unasked: NotRequired[str]
+    inexpressible: NotRequired[str]
     """Why the wanted value cannot be requested: the runtime's interface has no field for it. The file's text is then no
     finding about the runtime.
     """
@@ -344,7 +344,7 @@ class Protection(TypedDict):
 class EffectiveProtection(Protection):
     """The effective memory.min and memory.low, and the effect on reclaim."""
 
-    shelter: Shelter
+    protection: ProtectionKind
 
 
 class Protected(TypedDict):
@@ -355,7 +355,7 @@ class Protected(TypedDict):
     usage: Count
     use: str
     """The source of the usage."""
-    asked: Protection
+    configured: Protection
     recursive: EffectiveProtection
     plain: EffectiveProtection
     crowded: EffectiveProtection | None

@@ -230,9 +230,9 @@ def set_up(target: Target, topology: Topology) -> list[str]:
     ]
     words += [f"zswap={int(topology.zswap)}"] if topology.zswap is not None else []
     words += [
-        f"{NODES}/node{zone.id}/hugepages/hugepages-{pages.size_bytes >> 10}kB/nr_hugepages={pages.count}"
-        for zone in topology.zones
-        for pages in zone.hugepages
+        f"{NODES}/node{numa.id}/hugepages/hugepages-{pages.size_bytes >> 10}kB/nr_hugepages={pages.count}"
+        for numa in topology.numa_nodes
+        for pages in numa.hugepages
     ]
     checked(target.run(["sh", "-c", SET_UP, "sh", *words], deadline=deadline), where=target.address)
     view = read_view(target, deadline=deadline)

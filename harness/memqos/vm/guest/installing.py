@@ -17,7 +17,7 @@ from memqos.vm.guest.sealed_runc import unseal_runc
 from memqos.vm.guest.view import packages_of, place_of
 from memqos.vm.kernel_tree import KernelTree
 from memqos.vm.options import Brought, Choices, passes_hugetlb
-from memqos.vm.profile import Told
+from memqos.vm.profile import ReportedProgram
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.trees import BroughtTree
 
@@ -195,7 +195,9 @@ ANNOTATIONS = {"org.opencontainers.runc.version": "runc", "run.oci.crun.version"
 """Where a runtime's features have its version, and which runtime that is."""
 
 
-def try_program(target: Target, place: str, *, name: str, option: str, given: str, deadline: Deadline) -> Told:
+def try_program(
+    target: Target, place: str, *, name: str, option: str, given: str, deadline: Deadline
+) -> ReportedProgram:
     """Query the program at this path of the machine for its identity.
 
     name: of the program that it replaces. option, given: the option, and the file's path on the host. Raises
@@ -239,21 +241,21 @@ def _plain(text: str) -> str:
     return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
 
 
-def _named(answer: Mapping[str, Any]) -> Told:
+def _named(answer: Mapping[str, Any]) -> ReportedProgram:
     """The name and version in the first line, such as "runc version 1.1.15" or "crun version UNKNOWN"."""
     text = str(answer["out"]).lstrip() if answer.get("status") == 0 else ""
     version = version_in(text) or ""
     name = re.match(NAME, text, re.ASCII) if version else re.match(rf"{NAME}(?= version\b)", text, re.ASCII)
-    return Told(name=name[0] if name else "", version=version)
+    return ReportedProgram(name=name[0] if name else "", version=version)
 
 
-def _annotated(answer: Mapping[str, Any]) -> Told | None:
+def _annotated(answer: Mapping[str, Any]) -> ReportedProgram | None:
     """The identity in an OCI runtime's features; None without a version."""
     try:
         annotations = json.loads(answer["out"])["annotations"]
         for key, name in ANNOTATIONS.items():
             if key in annotations:
-                return Told(name=name, version=version_in(str(annotations[key])) or "")
+                return ReportedProgram(name=name, version=version_in(str(annotations[key])) or "")
     except (ValueError, KeyError, TypeError):
         return None
     return None
@@ -400,7 +402,7 @@ def program_place(machine: Machine, name: str, *, deadline: Deadline) -> str:
     return machine.contents.places.get(name) or place_of(machine.target, name, deadline=deadline)
 
 
-def _note_version(machine: Machine, name: str, told: Told) -> None:
+def _note_version(machine: Machine, name: str, told: ReportedProgram) -> None:
     """Record the version of the program now in this place, if it is this program and reports it."""
     versions = machine.contents.versions
     versions.pop(name, None)

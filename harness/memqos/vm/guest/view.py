@@ -15,7 +15,7 @@ from typing import TypedDict
 from memqos.clock import Deadline
 from memqos.errors import ImageError, MachineError
 from memqos.model.node import CgroupVersion
-from memqos.model.topology import LOCAL_DISTANCE, REMOTE_DISTANCE, HugePages, Topology, Zone
+from memqos.model.topology import LOCAL_DISTANCE, REMOTE_DISTANCE, HugePages, Topology, TopologyNode
 from memqos.target.base import Target, checked, version_in
 
 __all__ = [
@@ -92,7 +92,7 @@ class GuestView:
     the memory controller, None if none has it. recursiveprot: memory_recursiveprot of v2.
     """
 
-    zones: tuple[Zone, ...]
+    numa_nodes: tuple[TopologyNode, ...]
     distances: tuple[tuple[int, ...], ...]
     swap: tuple[Swap, ...]
     zswap: bool | None
@@ -134,8 +134,8 @@ def parse_view(text: str) -> GuestView:
         files[path] = files.get(path, "") + content + "\n"
     ids = sorted({int(match[1]) for path in files if (match := re.match(rf"{NODES}/node(\d+)/", path))})
     return GuestView(
-        zones=tuple(_zone(files, zone) for zone in ids),
-        distances=tuple(tuple(map(int, files.get(f"{NODES}/node{zone}/distance", "").split())) for zone in ids),
+        numa_nodes=tuple(_numa_node(files, numa) for numa in ids),
+        distances=tuple(tuple(map(int, files.get(f"{NODES}/node{numa}/distance", "").split())) for numa in ids),
         swap=tuple(_swaps(files.get(SWAPS, ""))),
         zswap=files[ZSWAP].strip() == "Y" if ZSWAP in files else None,
         places=tuple(_places(files)),
@@ -144,16 +144,16 @@ def parse_view(text: str) -> GuestView:
     )
 
 
-def _zone(files: Mapping[str, str], zone: int) -> Zone:
-    folder = f"{NODES}/node{zone}"
+def _numa_node(files: Mapping[str, str], numa: int) -> TopologyNode:
+    folder = f"{NODES}/node{numa}"
     total = re.search(r"MemTotal:\s+(\d+) kB", files.get(f"{folder}/meminfo", ""))
     sizes = {
         int(match[1]) * KIB: int(content)
         for path, content in files.items()
         if (match := re.match(rf"{folder}/hugepages/hugepages-(\d+)kB/", path)) and int(content)
     }
-    return Zone(
-        id=zone,
+    return TopologyNode(
+        id=numa,
         memory_bytes=int(total[1]) * KIB if total else 0,
         cpus=tuple(_numbers(files.get(f"{folder}/cpulist", ""))),
         hugepages=tuple(HugePages(size_bytes=size, count=count) for size, count in sorted(sizes.items())),
@@ -196,11 +196,11 @@ def view_differences(declared: Declared, view: GuestView) -> Iterator[str]:
     """The differences, each as a clause: what the guest has, and what is declared."""
     yield from _hierarchy_differences(declared, view)
     topology = declared.topology
-    if len(view.zones) != len(topology.zones):
-        yield f"it has {len(view.zones)} NUMA nodes, declared are {len(topology.zones)}"
+    if len(view.numa_nodes) != len(topology.numa_nodes):
+        yield f"it has {len(view.numa_nodes)} NUMA nodes, declared are {len(topology.numa_nodes)}"
         return
-    for wanted, zone in zip(topology.zones, view.zones, strict=True):
-        yield from _zone_differences(wanted, zone)
+    for wanted, numa in zip(topology.numa_nodes, view.numa_nodes, strict=True):
+        yield from _node_differences(wanted, numa)
     yield from _distance_differences(topology, view.distances)
     yield from _swap_differences(topology, view)
     yield from _place_differences(topology, view.places)
@@ -215,22 +215,22 @@ def _hierarchy_differences(declared: Declared, view: GuestView) -> Iterator[str]
         yield f"memory_recursiveprot is {words[view.recursiveprot]}, declared is {words[declared.recursiveprot]}"
 
 
-def _zone_differences(declared: Zone, zone: Zone) -> Iterator[str]:
-    if zone.cpus != tuple(sorted(declared.cpus)):
-        yield f"NUMA node {zone.id} has the CPUs {list(zone.cpus)}, declared are {sorted(declared.cpus)}"
+def _node_differences(declared: TopologyNode, numa: TopologyNode) -> Iterator[str]:
+    if numa.cpus != tuple(sorted(declared.cpus)):
+        yield f"NUMA node {numa.id} has the CPUs {list(numa.cpus)}, declared are {sorted(declared.cpus)}"
     least = max(int(declared.memory_bytes * (1 - OWN_SHARE)) - OWN_BYTES, 1 if declared.memory_bytes else 0)
-    if not least <= zone.memory_bytes <= declared.memory_bytes:
-        yield f"NUMA node {zone.id} has {zone.memory_bytes >> 20} MiB, declared are {declared.memory_bytes >> 20}"
-    if zone.hugepages != declared.hugepages:
-        yield f"NUMA node {zone.id} has huge pages {_pages(zone)}, declared are {_pages(declared)}"
+    if not least <= numa.memory_bytes <= declared.memory_bytes:
+        yield f"NUMA node {numa.id} has {numa.memory_bytes >> 20} MiB, declared are {declared.memory_bytes >> 20}"
+    if numa.hugepages != declared.hugepages:
+        yield f"NUMA node {numa.id} has huge pages {_pages(numa)}, declared are {_pages(declared)}"
 
 
-def _pages(zone: Zone) -> str:
-    return ", ".join(f"{pages.count} of {pages.size_bytes >> 20} MiB" for pages in zone.hugepages) or "none"
+def _pages(numa: TopologyNode) -> str:
+    return ", ".join(f"{pages.count} of {pages.size_bytes >> 20} MiB" for pages in numa.hugepages) or "none"
 
 
 def _distance_differences(topology: Topology, seen: Sequence[Sequence[int]]) -> Iterator[str]:
-    count = len(topology.zones)
+    count = len(topology.numa_nodes)
     usual = [[LOCAL_DISTANCE if row == column else REMOTE_DISTANCE for column in range(count)] for row in range(count)]
     for source, (declared, row) in enumerate(zip(topology.distances or usual, seen, strict=True)):
         if list(declared) != list(row):

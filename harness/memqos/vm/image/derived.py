@@ -15,7 +15,7 @@ from pathlib import Path
 
 from memqos.clock import Deadline
 from memqos.errors import ImageError, UsageError
-from memqos.model.topology import Topology, Zone
+from memqos.model.topology import Topology, TopologyNode
 from memqos.target.base import Target, checked
 from memqos.vm.cache import entry
 from memqos.vm.cache.entry import Image, load_image
@@ -37,7 +37,7 @@ DERIVE_SECONDS = 600
 """Generating an initrd takes a minute under software emulation on a busy host."""
 
 COPY_BYTES = 2 << 30
-TOPOLOGY = Topology(name="provisioning", cpus=2, zones=(Zone(id=0, memory_bytes=1 << 30, cpus=(0, 1)),))
+TOPOLOGY = Topology(name="provisioning", cpus=2, numa_nodes=(TopologyNode(id=0, memory_bytes=1 << 30, cpus=(0, 1)),))
 DERIVING_PREFIX = ".deriving-"
 
 MAKE_INITRD = """

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from memqos.clock import Deadline, wait
 from memqos.errors import EnvironmentNotAbleError, ImageError
-from memqos.model.topology import Topology, Zone
+from memqos.model.topology import Topology, TopologyNode
 from memqos.ownership import ProcessGroup
 from memqos.target.base import Target, checked
 from memqos.vm.architecture import AMD64, Architecture, architecture_of_machine
@@ -111,7 +111,7 @@ ROOTS = "/var/lib/memqos/rootfs"
 
 PROVISION_SECONDS = 300
 
-TOPOLOGY = Topology(name="provisioning", cpus=2, zones=(Zone(id=0, memory_bytes=1 << 30, cpus=(0, 1)),))
+TOPOLOGY = Topology(name="provisioning", cpus=2, numa_nodes=(TopologyNode(id=0, memory_bytes=1 << 30, cpus=(0, 1)),))
 
 
 def provision(

@@ -183,7 +183,7 @@ def sshd_answers(machine: Machine, port: int, first_word: Deadline) -> bool:
     Raises MachineError if the machine died, and AbortedError if its boot will never finish: a timer was lost, or it
     printed nothing in time.
     """
-    if machine.console.tells_of_a_lost_timer():
+    if machine.console.has_lost_its_timer():
         raise machine.fail(AbortedError(f"QEMU lost a timer of one of the guest's processors while {BOOTING}."))
     machine.check_alive(BOOTING)
     greets = is_greeted(port)

@@ -110,7 +110,7 @@ class Console:
         """The worst failure on the console, or None."""
         return find_disaster(self.lines())
 
-    def tells_of_a_lost_timer(self) -> bool:
+    def has_lost_its_timer(self) -> bool:
         """Whether a CPU of the guest waits for a timer that will not fire, so that its boot hangs."""
         lines = self.lines()
         lost = sum(LOST_TIMER.search(line) is not None for line in lines) >= LOST_AFTER

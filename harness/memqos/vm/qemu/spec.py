@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from memqos.model.topology import Topology, Zone
+from memqos.model.topology import Topology, TopologyNode
 from memqos.vm.architecture import AMD64, ARM64, PPC64LE, Architecture
 
 __all__ = [
@@ -95,9 +95,9 @@ class RamFiles:
     folder: Path
     use: RamUse
 
-    def of(self, zone: int) -> Path:
+    def of(self, numa: int) -> Path:
         """The file of the NUMA node with this id."""
-        return self.folder / f"zone{zone}.ram"
+        return self.folder / f"zone{numa}.ram"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,12 +169,12 @@ def topology_words(topology: Topology) -> Iterator[str]:
     hugepages= by NUMA node is the kernel's own (5.16 and newer); memqos.* are read by the guest's
     /usr/lib/memqos/swap-on.
     """
-    sizes = sorted({pages.size_bytes for zone in topology.zones for pages in zone.hugepages})
+    sizes = sorted({pages.size_bytes for numa in topology.numa_nodes for pages in numa.hugepages})
     for size in sizes:
         counts = [
-            f"{zone.id}:{pages.count}"
-            for zone in topology.zones
-            for pages in zone.hugepages
+            f"{numa.id}:{pages.count}"
+            for numa in topology.numa_nodes
+            for pages in numa.hugepages
             if pages.size_bytes == size
         ]
         yield f"hugepagesz={size >> 10}K"
@@ -258,29 +258,29 @@ def memory(spec: MachineSpec) -> list[str]:
     """One QEMU node for each NUMA node, with a memory backend if it has memory, then the declared distances."""
     topology = spec.topology
     arguments = ["-m", f"size={topology.memory_bytes}B"]
-    for zone in topology.zones:
-        cpus = "".join(f",cpus={cpu}" for cpu in zone.cpus)
-        if zone.memory_bytes:
-            arguments += ["-object", backend(spec, zone)]
-        memdev = f",memdev=zone{zone.id}" if zone.memory_bytes else ""
-        arguments += ["-numa", f"node,nodeid={zone.id}{memdev}{cpus}"]
+    for numa in topology.numa_nodes:
+        cpus = "".join(f",cpus={cpu}" for cpu in numa.cpus)
+        if numa.memory_bytes:
+            arguments += ["-object", backend(spec, numa)]
+        memdev = f",memdev=zone{numa.id}" if numa.memory_bytes else ""
+        arguments += ["-numa", f"node,nodeid={numa.id}{memdev}{cpus}"]
     for source, row in enumerate(topology.distances):
         for target, distance in enumerate(row):
             arguments += ["-numa", f"dist,src={source},dst={target},val={distance}"]
     return arguments
 
 
-def backend(spec: MachineSpec, zone: Zone) -> str:
+def backend(spec: MachineSpec, numa: TopologyNode) -> str:
     """The object that holds a NUMA node's memory.
 
     A clone maps its file privately and opens it read-only: its changes stay its own, and a file that many clones use
     cannot be harmed. rom=off, because a private mapping of a read-only file would otherwise be a ROM.
     """
-    size = f"size={zone.memory_bytes}B"
+    size = f"size={numa.memory_bytes}B"
     if spec.ram is None:
-        return f"memory-backend-ram,id=zone{zone.id},{size}"
+        return f"memory-backend-ram,id=zone{numa.id},{size}"
     sharing = "share=on" if spec.ram.use is RamUse.SAVED else "share=off,readonly=on,rom=off"
-    return f"memory-backend-file,id=zone{zone.id},{size},mem-path={quoted(str(spec.ram.of(zone.id)))},{sharing}"
+    return f"memory-backend-file,id=zone{numa.id},{size},mem-path={quoted(str(spec.ram.of(numa.id)))},{sharing}"
 
 
 def kernel(spec: MachineSpec) -> list[str]:

@@ -12,10 +12,10 @@ def kubelet(release="1.36", **gates):
     return Kubelet.of(node=NODE, release=release, settings=KubeletSettings(feature_gates=gates))
 
 
-def new(*containers, beside=None, name="p", **more):
+def new(*containers, cluster=None, name="p", **more):
     """A pod that the API server has not stored yet, with these objects."""
     submission = {key: more.pop(key) for key in ("preemption_policy", "has_deadline", "counted") if key in more}
-    return pod(*containers, name=name, submission=Submission(beside=beside or ClusterObjects(), **submission), **more)
+    return pod(*containers, name=name, submission=Submission(cluster=cluster or ClusterObjects(), **submission), **more)
 
 
 def limits(kind="Container", *, name="lr", namespace="default", **fields):

@@ -14,30 +14,30 @@ LIMITED = ClusterObjects(limit_ranges=(limits(default={"memory": "512Mi"}, defau
 
 
 def test_stored_and_static_pods_do_not_change():
-    stored, static = pod(), replace(new(beside=LIMITED, name="s"), static=True)
+    stored, static = pod(), replace(new(cluster=LIMITED, name="s"), static=True)
     assert admit(stored).pods == (stored,)
-    outcome = admit(stored, static, new(beside=LIMITED, name="n"))
+    outcome = admit(stored, static, new(cluster=LIMITED, name="n"))
     assert outcome.pods[:2] == (stored, static)
     assert outcome.pods[2].containers[0].resources == resources({"memory": "256Mi"}, {"memory": "512Mi"})
 
 
 def test_a_terminating_namespace_accepts_no_pods():
     ending = ClusterObjects(namespaces=(Namespace(name="other", terminating=True), Namespace(name="default")))
-    assert admit(new(beside=ending)).pods
-    assert message(new(beside=ending, namespace="other")) == (
+    assert admit(new(cluster=ending)).pods
+    assert message(new(cluster=ending, namespace="other")) == (
         'pods "p" is forbidden: unable to create new content in namespace other because it is being terminated'
     )
 
 
 def test_a_pod_is_admitted_once():
-    (once,) = admit(new(beside=LIMITED)).pods
+    (once,) = admit(new(cluster=LIMITED)).pods
     assert admit(once).pods == (once,)
 
 
 def test_quotas_see_what_limit_ranges_added():
     objects = replace(LIMITED, resource_quotas=(quota({"limits.memory": "1Gi"}, {}),))
-    assert admit(new(beside=objects)).pods
-    assert "must specify" in message(new(beside=replace(objects, limit_ranges=())))
+    assert admit(new(cluster=objects)).pods
+    assert "must specify" in message(new(cluster=replace(objects, limit_ranges=())))
 
 
 def test_the_plan_names_the_refusing_plugin():
@@ -57,9 +57,9 @@ def test_an_autoscaler_is_a_remark_once():
     one = VerticalPodAutoscaler(name="v", namespace="default", kind="Deployment", target="web", origin="v.yaml:4")
     other = replace(one, name="w", target="db")
     objects = ClusterObjects(autoscalers=(one, other))
-    pods = [new(beside=objects, name=name, controller=Controller("Deployment", "web")) for name in ("a", "b")]
+    pods = [new(cluster=objects, name=name, controller=Controller("Deployment", "web")) for name in ("a", "b")]
     (remark,) = admit(*pods).remarks
     assert remark.about == "VerticalPodAutoscaler default/v"
     applied = replace(objects, recommendations=True)
     # There is nothing to apply, but the remark is needed.
-    assert admit(new(beside=applied, controller=Controller("Deployment", "web"))).remarks == (remark,)
+    assert admit(new(cluster=applied, controller=Controller("Deployment", "web"))).remarks == (remark,)

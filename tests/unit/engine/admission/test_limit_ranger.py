@@ -19,7 +19,7 @@ def test_defaults_go_to_containers_init_containers_and_sidecars():
         container(name="app"),
         init_containers=(container(name="i", kind=ContainerKind.INIT), container(name="s", kind=ContainerKind.SIDECAR)),
         ephemeral_containers=(container(name="e", kind=ContainerKind.EPHEMERAL),),
-        beside=beside(DEFAULTS),
+        cluster=beside(DEFAULTS),
     )
     (found,) = admit(pod).pods
     filled = resources({"memory": "256Mi"}, {"memory": "512Mi"})
@@ -29,23 +29,23 @@ def test_defaults_go_to_containers_init_containers_and_sidecars():
 
 def test_a_value_in_the_manifest_stays():
     given = {"memory": "0"}, {"memory": "1Gi", "cpu": "1"}
-    (found,) = admit(new(container(*given), beside=beside(DEFAULTS))).pods
+    (found,) = admit(new(container(*given), cluster=beside(DEFAULTS))).pods
     assert found.containers[0].resources == resources({"memory": "0", "cpu": "1"}, given[1])
 
 
 def test_pod_level_resources_are_defaulted_before():
-    pod = new(container(), resources=resources(None, {"memory": "1Gi"}), beside=beside(DEFAULTS))
+    pod = new(container(), resources=resources(None, {"memory": "1Gi"}), cluster=beside(DEFAULTS))
     (found,) = admit(pod).pods
     assert found.resources == resources({"memory": "1Gi"}, {"memory": "1Gi"})
 
 
 def test_other_namespaces_do_not_count():
-    (found,) = admit(new(container(), namespace="shop", beside=beside(DEFAULTS))).pods
+    (found,) = admit(new(container(), namespace="shop", cluster=beside(DEFAULTS))).pods
     assert found.containers[0].resources == resources()
 
 
 def test_a_default_below_the_request_is_invalid():
-    pod = new(container({"memory": "1Gi"}, name="app"), beside=beside(DEFAULTS))
+    pod = new(container({"memory": "1Gi"}, name="app"), cluster=beside(DEFAULTS))
     assert message(pod) == (
         'Pod "p" is invalid: spec.containers[0].resources.requests: Invalid value: "1Gi": must be less than or equal '
         "to memory limit of 512Mi"
@@ -54,26 +54,26 @@ def test_a_default_below_the_request_is_invalid():
 
 def test_huge_pages_cannot_be_overcommitted_by_defaults():
     pages = "hugepages-2Mi"
-    asked = new(container({pages: "4Mi"}, {pages: "4Mi"}), beside=beside(limits(default={"cpu": "1"})))
+    asked = new(container({pages: "4Mi"}, {pages: "4Mi"}), cluster=beside(limits(default={"cpu": "1"})))
     assert admit(asked).pods
     request = limits(default_request={pages: "4Mi"})
     assert "spec.containers[0].resources.limits: Required value: Limit must be set" in message(
-        new(beside=beside(request))
+        new(cluster=beside(request))
     )
     unequal = limits(default={pages: "8Mi"}, default_request={pages: "4Mi"})
-    assert f"must be equal to {pages} limit of 8Mi" in message(new(beside=beside(unequal)))
+    assert f"must be equal to {pages} limit of 8Mi" in message(new(cluster=beside(unequal)))
 
 
 def test_pod_level_values_bound_the_defaults():
     small = resources({"memory": "100Mi"}, {"memory": "100Mi"})
-    said = message(new(container(), container(name="d"), resources=small, beside=beside(DEFAULTS)))
+    said = message(new(container(), container(name="d"), resources=small, cluster=beside(DEFAULTS)))
     assert (
         'spec.resources.requests[memory]: Invalid value: "100Mi": must be greater than or equal to aggregate container '
         "requests of 512Mi" in said
     )
     assert 'spec.resources.containers[1][memory].limits: Invalid value: "512Mi": must be less than' in said
     roomy = resources({"memory": "1Gi", "cpu": "1"}, {"memory": "1Gi"})
-    assert admit(new(container(), resources=roomy, beside=beside(DEFAULTS))).pods
+    assert admit(new(container(), resources=roomy, cluster=beside(DEFAULTS))).pods
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_pod_level_values_bound_the_defaults():
     ],
 )
 def test_messages(fields, given, said):
-    pod = new(container(*given), beside=beside(limits(**fields)))
+    pod = new(container(*given), cluster=beside(limits(**fields)))
     assert [one.message for one in admit(pod).refusals] == ([f'pods "p" is forbidden: {said}'] if said else [])
 
 
@@ -128,7 +128,7 @@ def test_a_limit_below_the_minimum():
     pod = new(
         container({"memory": "60Mi"}),
         container(None, {"memory": "10Mi"}, name="d"),
-        beside=beside(limits("Pod", min={"memory": "50Mi"})),
+        cluster=beside(limits("Pod", min={"memory": "50Mi"})),
     )
     assert message(pod) == 'pods "p" is forbidden: minimum memory usage per Pod is 50Mi, but limit is 10Mi'
 
@@ -137,14 +137,14 @@ def test_a_request_above_the_maximum():
     pod = new(
         container({"memory": "60Mi"}),
         container(None, {"memory": "10Mi"}, name="d"),
-        beside=beside(limits("Pod", max={"memory": "50Mi"})),
+        cluster=beside(limits("Pod", max={"memory": "50Mi"})),
     )
     assert message(pod) == 'pods "p" is forbidden: maximum memory usage per Pod is 50Mi, but request is 70Mi'
 
 
 def test_several_faults_of_one_range_are_one_message():
     both = limits(min={"cpu": "1", "memory": "1Gi"})
-    assert message(new(container(), container(name="d"), beside=beside(both))) == (
+    assert message(new(container(), container(name="d"), cluster=beside(both))) == (
         'pods "p" is forbidden: [minimum cpu usage per Container is 1.  No request is specified, '
         "minimum memory usage per Container is 1Gi.  No request is specified]"
     )
@@ -152,7 +152,7 @@ def test_several_faults_of_one_range_are_one_message():
 
 @pytest.mark.parametrize(("release", "refused"), [("1.27", True), ("1.28", False)])
 def test_up_to_1_27_a_pod_counts_only_what_every_container_names(release, refused):
-    pod = new(container({"memory": "60Mi"}), container(name="d"), beside=beside(limits("Pod", min={"memory": "50Mi"})))
+    pod = new(container({"memory": "60Mi"}), container(name="d"), cluster=beside(limits("Pod", min={"memory": "50Mi"})))
     assert bool(admit(pod, release=release).refusals) is refused
 
 
@@ -160,28 +160,28 @@ def test_up_to_1_27_an_init_container_alone_names_a_resource():
     pod = new(
         container(),
         init_containers=(container({"memory": "60Mi"}, kind=ContainerKind.INIT, name="i"),),
-        beside=beside(limits("Pod", min={"memory": "50Mi"})),
+        cluster=beside(limits("Pod", min={"memory": "50Mi"})),
     )
     assert admit(pod, release="1.27").refusals == ()
 
 
 def test_two_ranges_with_different_defaults_are_undetermined():
     ranges = DEFAULTS, limits(name="other", default={"memory": "1Gi"}, default_request={"memory": "256Mi"})
-    outcome = admit(new(container(), beside=beside(*ranges)))
+    outcome = admit(new(container(), cluster=beside(*ranges)))
     (remark,) = outcome.remarks
     assert remark.what == (
         "limits.memory is 512Mi (LimitRange lr) or 1Gi (LimitRange other): which of them comes first is not determined"
     )
     assert outcome.undetermined == {"uid-p": remark.what}
     named = container({"memory": "1Mi"}, {"memory": "1Mi"})
-    assert admit(new(named, beside=beside(*ranges))).undetermined == {}
+    assert admit(new(named, cluster=beside(*ranges))).undetermined == {}
 
 
 def test_two_defaults_are_undetermined_beside_one_that_the_container_names():
     ranges = [limits(name=one, default={"memory": memory, "cpu": cpu}) for one, memory, cpu in (
         ("lr", "512Mi", "1"), ("other", "1Gi", "2"),
     )]  # fmt: skip
-    (remark,) = admit(new(container(None, {"memory": "1Mi"}), beside=beside(*ranges))).remarks
+    (remark,) = admit(new(container(None, {"memory": "1Mi"}), cluster=beside(*ranges))).remarks
     assert remark.what.startswith("limits.cpu is 1 (LimitRange lr) or 2 (LimitRange other)")
 
 

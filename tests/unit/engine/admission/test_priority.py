@@ -33,16 +33,16 @@ def test_classes_of_the_system(name, value):
 
 
 def test_a_class_given_with_the_pod():
-    found = admitted_pod(priority_class_name="high", beside=ClusterObjects(priority_classes=(HIGH,)))
+    found = admitted_pod(priority_class_name="high", cluster=ClusterObjects(priority_classes=(HIGH,)))
     assert (found.priority, found.origin["priority"], found.submission) == (1000, "high.yaml:4", None)
 
 
 def test_without_a_class_the_lowest_default_counts():
     classes = (one_default(20), one_default(10), one_default(30), HIGH)
-    found = admitted_pod(beside=ClusterObjects(priority_classes=classes))
+    found = admitted_pod(cluster=ClusterObjects(priority_classes=classes))
     assert (found.priority, found.priority_class_name) == (10, "default-10")
     assert found.origin["priorityClassName"] == "d.yaml:2, globalDefault"
-    found = admitted_pod(beside=ClusterObjects(priority_classes=(HIGH,)))
+    found = admitted_pod(cluster=ClusterObjects(priority_classes=(HIGH,)))
     assert (found.priority, found.priority_class_name) == (0, "")
 
 
@@ -52,19 +52,19 @@ def test_an_unknown_class_is_refused():
 
 
 def test_a_priority_must_be_that_of_the_class():
-    beside = ClusterObjects(priority_classes=(HIGH,))
-    assert admitted_pod(priority=1000, priority_class_name="high", beside=beside).priority == 1000
+    cluster = ClusterObjects(priority_classes=(HIGH,))
+    assert admitted_pod(priority=1000, priority_class_name="high", cluster=cluster).priority == 1000
     assert admitted_pod(priority=0).priority == 0
-    assert message(new(priority=5, priority_class_name="high", beside=beside)) == (
+    assert message(new(priority=5, priority_class_name="high", cluster=cluster)) == (
         'pods "p" is forbidden: the integer value of priority (5) must not be provided in pod spec; priority admission '
         "controller computed 1000 from the given PriorityClass name"
     )
 
 
 def test_a_preemption_policy_must_be_that_of_the_class():
-    beside = ClusterObjects(priority_classes=(NEVER,))
-    assert admitted_pod(preemption_policy="Never", priority_class_name="never", beside=beside).priority == 7
-    assert admitted_pod(priority_class_name="never", beside=beside).priority == 7
+    cluster = ClusterObjects(priority_classes=(NEVER,))
+    assert admitted_pod(preemption_policy="Never", priority_class_name="never", cluster=cluster).priority == 7
+    assert admitted_pod(priority_class_name="never", cluster=cluster).priority == 7
     assert message(new(preemption_policy="Never")) == (
         'pods "p" is forbidden: the string value of PreemptionPolicy (Never) must not be provided in pod spec; '
         "priority admission controller computed PreemptLowerPriority from the given PriorityClass name"

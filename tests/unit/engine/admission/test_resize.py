@@ -11,9 +11,9 @@ def sized(amount):
 
 
 def test_a_resize_beyond_a_limit_range_is_forbidden():
-    beside = ClusterObjects(limit_ranges=(limits(max={"memory": "1Gi"}),))
-    (found,) = resize_pods([pod(sized("512Mi"))], [new(sized("2Gi"), beside=beside)], kubelet()).resizes
+    cluster = ClusterObjects(limit_ranges=(limits(max={"memory": "1Gi"}),))
+    (found,) = resize_pods([pod(sized("512Mi"))], [new(sized("2Gi"), cluster=cluster)], kubelet()).resizes
     assert (found.outcome, found.steps) == (ResizeOutcome.FORBIDDEN, ())
     assert found.message == 'pods "p" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi'
-    (found,) = resize_pods([pod(sized("512Mi"))], [new(sized("1Gi"), beside=beside)], kubelet()).resizes
+    (found,) = resize_pods([pod(sized("512Mi"))], [new(sized("1Gi"), cluster=cluster)], kubelet()).resizes
     assert found.outcome is ResizeOutcome.IN_PROGRESS

@@ -36,13 +36,13 @@ def named(*names, kind=ContainerKind.APP, given=CPU):
 )
 def test_resources_that_containers_must_name(apps, init, hard, said):
     full = () if apps else (container({"memory": "1", "cpu": "1"}, {"memory": "1"}, name="full"),)
-    one = new(*(apps or full), init_containers=init, beside=beside(quota(hard)))
+    one = new(*(apps or full), init_containers=init, cluster=beside(quota(hard)))
     assert message(one) == f'pods "p" is forbidden: failed quota: q: {said}'
 
 
 def test_pod_level_resources_are_enough():
     own = resources({"cpu": "1m"})
-    one = new(*named("foo", given=()), resources=own, beside=beside(quota({"memory": "1Gi", "cpu": "1"})))
+    one = new(*named("foo", given=()), resources=own, cluster=beside(quota({"memory": "1Gi", "cpu": "1"})))
     assert admit(one, release="1.34").pods
     assert "must specify" in message(one, release="1.33")
 
@@ -73,7 +73,7 @@ def scoped(name, operator="Exists", *values):
     ],
 )
 def test_scopes(objects, more, counts):
-    assert bool(admit(new(beside=objects, **more)).refusals) is counts
+    assert bool(admit(new(cluster=objects, **more)).refusals) is counts
 
 
 def test_pods_beyond_the_quota_are_refused_in_their_order():
@@ -83,7 +83,7 @@ def test_pods_beyond_the_quota_are_refused_in_their_order():
     full = container(
         {"memory": "1Gi", "hugepages-2Mi": "2Mi", "example.com/x": "0"}, {"memory": "1Gi", "hugepages-2Mi": "2Mi"}
     )
-    outcome = admit(new(full, name="a", beside=objects), new(full, name="b", beside=objects))
+    outcome = admit(new(full, name="a", cluster=objects), new(full, name="b", cluster=objects))
     assert [one.name for one in outcome.pods] == ["a"]
     assert outcome.refusals[0].message == (
         'pods "b" is forbidden: exceeded quota: q, requested: limits.memory=1Gi, used: limits.memory=1536Mi, '
@@ -95,22 +95,22 @@ def test_pods_beyond_the_quota_are_refused_in_their_order():
 def test_a_counted_pod_is_not_counted_again():
     full = container({"memory": "1Gi"}, {"memory": "1Gi"})
     known = beside(quota({"limits.memory": "1Gi"}, {"limits.memory": "1Gi"}))
-    assert admit(new(full, beside=known, counted=True)).pods
-    assert admit(new(full, beside=known)).refusals
+    assert admit(new(full, cluster=known, counted=True)).pods
+    assert admit(new(full, cluster=known)).refusals
 
 
 def test_without_a_status_only_the_given_pods_count():
     full = container({"memory": "1Gi"}, {"memory": "1Gi"})
     objects = beside(quota({"limits.memory": "1Gi"}))
-    outcome = admit(new(full, beside=objects))
+    outcome = admit(new(full, cluster=objects))
     assert [one.what for one in outcome.remarks] == [
         "it has no status.used: the usage of pods that are not given does not count"
     ]
-    assert admit(new(full, name="a", beside=objects), new(full, name="b", beside=objects)).refusals
+    assert admit(new(full, name="a", cluster=objects), new(full, name="b", cluster=objects)).refusals
 
 
 def test_an_affinity_scope_is_named():
-    (remark,) = admit(new(beside=scoped("CrossNamespacePodAffinity"))).remarks
+    (remark,) = admit(new(cluster=scoped("CrossNamespacePodAffinity"))).remarks
     assert "its scope CrossNamespacePodAffinity is not evaluated" in remark.what
 
 
@@ -118,5 +118,5 @@ def test_a_stored_pod_is_counted_if_the_usage_is_unknown():
     full = container({"memory": "1Gi"}, {"memory": "1Gi"})
     stored = pod(full, name="stored")
     objects = beside(quota({"limits.memory": "1Gi"}), quota({"limits.memory": "9Gi"}, {}, name="known"))
-    assert admit(stored, new(full, beside=objects)).refusals
-    assert admit(pod(full, name="other", namespace="shop"), new(full, beside=objects)).refusals == ()
+    assert admit(stored, new(full, cluster=objects)).refusals
+    assert admit(pod(full, name="other", namespace="shop"), new(full, cluster=objects)).refusals == ()

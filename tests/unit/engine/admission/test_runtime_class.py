@@ -13,8 +13,8 @@ BARE = RuntimeClass(name="foo", handler="bar")
 
 
 def pod(given=None, cls=FOO, name="foo"):
-    beside = ClusterObjects(runtime_classes=(cls,))
-    return new(runtime_class_name=name, overhead=amounts(given), beside=beside)
+    cluster = ClusterObjects(runtime_classes=(cls,))
+    return new(runtime_class_name=name, overhead=amounts(given), cluster=cluster)
 
 
 @pytest.mark.parametrize("given", [None, OVERHEAD])

@@ -34,7 +34,7 @@ def policy(least=None, most=None, name="c", **more):
 def updated(own, vpa, *ranges):
     """The resources of a pod's only container after the webhook."""
     objects = ClusterObjects(autoscalers=(vpa,), limit_ranges=ranges, recommendations=True)
-    (found,) = admit(new(own, beside=objects, controller=WEB)).pods
+    (found,) = admit(new(own, cluster=objects, controller=WEB)).pods
     return found.containers[0].resources
 
 
@@ -153,9 +153,9 @@ def test_the_oldest_autoscaler_counts():
     old = autoscaler({"memory": "2Gi"}, created="2026-01-01T00:00:00Z", name="b")
     off = autoscaler({"memory": "3Gi"}, mode=UpdateMode.OFF, name="c")
     objects = ClusterObjects(autoscalers=(young, old, off), recommendations=True)
-    (found,) = admit(new(container(), beside=objects, controller=WEB)).pods
+    (found,) = admit(new(container(), cluster=objects, controller=WEB)).pods
     assert found.containers[0].resources.requests == amounts({"memory": "2Gi"})
-    (bare,) = admit(new(container(), beside=objects)).pods
+    (bare,) = admit(new(container(), cluster=objects)).pods
     assert bare.containers[0].resources == resources()
 
 

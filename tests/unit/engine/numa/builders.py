@@ -4,7 +4,7 @@ from memqos.engine.numa.admit import Admitted, admit
 from memqos.engine.numa.policies import MemoryPolicy, Policies, TopologyOptions, TopologyPolicy, TopologyScope
 from memqos.engine.numa.reservation import empty_table
 from memqos.engine.releases.release import Release
-from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
+from memqos.model.node import KubeletSettings, NodeFacts, NumaNode
 from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import Quantity
 
@@ -51,7 +51,7 @@ def plain(uid, *sizes):
 
 def machine(*sizes, pages=0):
     """NUMA nodes of these sizes in GiB, each with this number of 2Mi pages, unreserved."""
-    zones = [NumaZone(id=n, memory=size * GIB, hugepages={2 * MIB: pages}) for n, size in enumerate(sizes)]
+    zones = [NumaNode(id=n, memory=size * GIB, hugepages={2 * MIB: pages}) for n, size in enumerate(sizes)]
     return empty_table(zones, {}, ())
 
 

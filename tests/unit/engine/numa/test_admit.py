@@ -54,7 +54,7 @@ def test_other_pods_are_not_pinned():
 def test_with_both_managers_off_a_machine_may_have_any_numa_nodes():
     rules = Policies.of(KubeletSettings(), Release(36))
     table = machine(4)
-    found = outcome(replace(table, zones={200: table.zones[0]}), rules, plain("p", "1Gi"))
+    found = outcome(replace(table, numa_nodes={200: table.numa_nodes[0]}), rules, plain("p", "1Gi"))
     assert found.cpuset_mems == {}
 
 
@@ -131,9 +131,9 @@ def test_without_a_topology_policy_the_scope_has_no_effect():
 def test_the_pods_request_counts_init_containers_and_sidecars():
     own = pod("p", sidecar("s", "1Gi"), init("i", "4Gi"), container("c", "1Gi"))
     hints = pod_hints(own, machine(4, 5), policies("restricted", "pod"))
-    assert [one.affinity.zones for one in hints["memory"] if one.preferred] == [(1,)]
+    assert [one.affinity.numa_nodes for one in hints["memory"] if one.preferred] == [(1,)]
     before_sidecars = pod_hints(own, machine(4, 5), policies("restricted", "pod", minor=27))
-    assert [one.affinity.zones for one in before_sidecars["memory"] if one.preferred] == [(0,), (1,)]
+    assert [one.affinity.numa_nodes for one in before_sidecars["memory"] if one.preferred] == [(0,), (1,)]
 
 
 def test_init_containers_free_memory_for_the_next():
@@ -141,7 +141,7 @@ def test_init_containers_free_memory_for_the_next():
     found = outcome(machine(4), policies("single-numa-node"), own)
     assert found.cpuset_mems == {"i": "0", "c": "0"}
     running = pod_started(own, found.table, policies())
-    assert running.zones[0].of("memory").free == GIB
+    assert running.numa_nodes[0].of("memory").free == GIB
     assert list(running.assignments["p"]) == ["c"]
 
 
@@ -150,7 +150,7 @@ def test_a_refused_pod_leaves_nothing_behind():
     found = outcome(table, policies(), plain("p", "2Gi", "2Gi"))
     assert isinstance(found, Refusal)
     assert "p" not in table.assignments
-    assert table.zones[0].of("memory").free == 3 * GIB
+    assert table.numa_nodes[0].of("memory").free == 3 * GIB
 
 
 def test_admitting_again_changes_nothing():
@@ -167,7 +167,7 @@ def test_a_restarted_kubelet_asks_again_for_an_init_container_that_has_ended():
     rules = policies("single-numa-node")
     own = pod("p", init("i", "3Gi"), container("c", "2Gi"))
     running = pod_started(own, placed(machine(4, 4), rules, own), rules)
-    assert outcome(running, rules, own).table.zones_of("p", "i") == (1,)
+    assert outcome(running, rules, own).table.numa_nodes_of("p", "i") == (1,)
 
 
 def test_a_pod_that_holds_memory_is_hinted_where_its_first_container_is():
@@ -213,7 +213,7 @@ def test_hints_of_other_providers_count():
 def test_closest_numa_nodes_are_preferred_with_the_option():
     far = {0: (10, 40, 20), 1: (40, 10, 40), 2: (20, 40, 10)}
     table = machine(4, 4, 4)
-    table = type(table)(zones=table.zones, distances=far)
+    table = type(table)(numa_nodes=table.numa_nodes, distances=far)
     wide = plain("p", "5Gi")
     assert outcome(table, policies("best-effort"), wide).cpuset_mems == {"c0": "0,1"}
     assert outcome(table, policies("best-effort", closest=True), wide).cpuset_mems == {"c0": "0,2"}
@@ -273,5 +273,5 @@ def test_the_first_table_comes_from_the_configuration():
         reserved_memory=((0, amounts(memory="100Mi")),),
     )
     table = start(NodeFacts(memory=GIB), settings, Policies.of(settings, Release(36)))
-    assert table.zones[0].of("memory").allocatable == 924 * MIB
+    assert table.numa_nodes[0].of("memory").allocatable == 924 * MIB
     assert isinstance(outcome(table, policies(), plain("p", "924Mi")), Admitted)

@@ -44,4 +44,4 @@ def test_union_intersection_and_difference():
 
 
 def test_every_set_once_narrow_ones_first():
-    assert [one.zones for one in masks_of((0, 1, 3))] == [(0,), (1,), (3,), (0, 1), (0, 3), (1, 3), (0, 1, 3)]
+    assert [one.numa_nodes for one in masks_of((0, 1, 3))] == [(0,), (1,), (3,), (0, 1), (0, 3), (1, 3), (0, 1, 3)]

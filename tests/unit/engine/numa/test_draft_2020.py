@@ -5,11 +5,11 @@ import pytest
 from memqos.engine.numa.draft_2020 import DraftAdmitted, affinity, draft_admit, draft_start
 from memqos.engine.plan import Refusal
 from memqos.errors import UsageError
-from memqos.model.node import NodeFacts, NumaZone
+from memqos.model.node import NodeFacts, NumaNode
 from memqos.model.pod import Container, QosClass, Resources
 from tests.unit.engine.numa.builders import GIB, MIB, amounts, container, init, plain, pod
 
-SOCKETS = NodeFacts(memory=80 * GIB, zones=tuple(NumaZone(id=n, memory=40 * GIB) for n in (0, 1)))
+SOCKETS = NodeFacts(memory=80 * GIB, numa_nodes=tuple(NumaNode(id=n, memory=40 * GIB) for n in (0, 1)))
 
 
 def node(safety=5 * GIB, facts=SOCKETS):
@@ -23,15 +23,17 @@ def admitted(table, own, qos=QosClass.GUARANTEED):
 
 
 def test_allocatable_is_the_total_less_the_safety_zone():
-    assert [(zone.id, zone.allocatable) for zone in node().zones.values()] == [
+    assert [(zone.id, zone.allocatable) for zone in node().numa_nodes.values()] == [
         (0, {"memory": 35 * GIB}),
         (1, {"memory": 35 * GIB}),
     ]
 
 
 def test_huge_pages_come_off_memory_and_have_no_safety_zone():
-    facts = NodeFacts(memory=40 * GIB, zones=(NumaZone(id=0, memory=40 * GIB, hugepages={1 << 30: 4, 2 * MIB: 512}),))
-    assert node(facts=facts).zones[0].allocatable == {
+    facts = NodeFacts(
+        memory=40 * GIB, numa_nodes=(NumaNode(id=0, memory=40 * GIB, hugepages={1 << 30: 4, 2 * MIB: 512}),)
+    )
+    assert node(facts=facts).numa_nodes[0].allocatable == {
         "memory": 30 * GIB,
         "hugepages-1Gi": 4 * GIB,
         "hugepages-2Mi": GIB,
@@ -45,11 +47,11 @@ def test_safety_zones_are_within_the_nodes_reservation(safety):
 
 
 def test_the_safety_zone_is_optional():
-    assert node(0).zones[0].allocatable == {"memory": 40 * GIB}
+    assert node(0).numa_nodes[0].allocatable == {"memory": 40 * GIB}
 
 
 def test_a_safety_zone_must_fit():
-    small = NodeFacts(memory=GIB, zones=(NumaZone(id=0, memory=GIB),))
+    small = NodeFacts(memory=GIB, numa_nodes=(NumaNode(id=0, memory=GIB),))
     with pytest.raises(UsageError, match="NUMA node 0 has 1Gi, which its huge pages and the safety zone exceed"):
         node(2 * GIB, small)
 
@@ -64,7 +66,7 @@ def test_an_exact_fit_is_refused():
 def test_reserved_memory_is_not_free():
     first = admitted(node(), plain("p", "30Gi"))
     assert first.cpuset_mems == {"c0": "0"}
-    assert first.table.zones[0].reserved == {"memory": 30 * GIB}
+    assert first.table.numa_nodes[0].reserved == {"memory": 30 * GIB}
     second = admitted(first.table, plain("q", "10Gi"))
     assert second.cpuset_mems == {"c0": "1"}
 
@@ -87,11 +89,11 @@ def test_only_guaranteed_pods_are_placed():
 
 
 def test_every_container_counts_and_huge_pages_too():
-    facts = NodeFacts(memory=40 * GIB, zones=(NumaZone(id=3, memory=40 * GIB, hugepages={2 * MIB: 8}),))
+    facts = NodeFacts(memory=40 * GIB, numa_nodes=(NumaNode(id=3, memory=40 * GIB, hugepages={2 * MIB: 8}),))
     own = pod("p", init("i", "1Gi"), container("c", "1Gi", hugepages_2Mi="8Mi"), container("d"))
     found = admitted(node(facts=facts), own)
     assert found.cpuset_mems == {"i": "3", "c": "3", "d": "3"}
-    assert found.table.zones[3].reserved == {"memory": 2 * GIB, "hugepages-2Mi": 8 * MIB}
+    assert found.table.numa_nodes[3].reserved == {"memory": 2 * GIB, "hugepages-2Mi": 8 * MIB}
     assert found.reasons["c"].arithmetic.endswith("NUMA node 3: 16777216 - 0 > 8388608 of hugepages-2Mi holds")
     assert found.table.assignments["p"]["d"] == (3, {"memory": 0})
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memqos.engine.numa.hints import NOTHING_REUSABLE, Reusable, best, calculate, has_room, regenerate
+from memqos.engine.numa.table import Block, MemoryTable, NumaNodeState, NumaTable
 from memqos.engine.numa.topology_manager import Hint, Mask, masks_of
-from memqos.engine.numa.zone_table import Block, ZoneMemory, ZoneState, ZoneTable
 from tests.unit.engine.numa.builders import GIB, MIB, machine, placed, plain, policies
 
 NONE = policies()
@@ -16,7 +16,7 @@ NONE = policies()
 
 def shown(hints):
     """Hints as (NUMA nodes, preferred)."""
-    return [(one.affinity.zones, one.preferred) for one in hints]
+    return [(one.affinity.numa_nodes, one.preferred) for one in hints]
 
 
 def hinted(table, size, reusable=NOTHING_REUSABLE, **pages):
@@ -62,8 +62,8 @@ def test_a_group_is_used_again_only_as_a_whole():
 
 def test_a_group_without_assignments_bars_only_its_single_numa_nodes():
     table = machine(4, 4)
-    zones = {zone_id: replace(zone, cells=(0, 1)) for zone_id, zone in table.zones.items()}
-    assert hinted(replace(table, zones=zones), 1) == [((0, 1), False)]
+    zones = {zone_id: replace(zone, cells=(0, 1)) for zone_id, zone in table.numa_nodes.items()}
+    assert hinted(replace(table, numa_nodes=zones), 1) == [((0, 1), False)]
 
 
 def test_all_memory_types_must_fit():
@@ -91,15 +91,15 @@ def test_reusable_memory_counts_only_on_its_numa_nodes():
 
 def test_numa_nodes_need_not_be_numbered_from_zero():
     table = machine(4, 4, 4)
-    zones = {zone_id: table.zones[zone_id] for zone_id in (0, 2)}
-    assert hinted(replace(table, zones=zones), 5) == [((0, 2), True)]
+    zones = {zone_id: table.numa_nodes[zone_id] for zone_id in (0, 2)}
+    assert hinted(replace(table, numa_nodes=zones), 5) == [((0, 2), True)]
 
 
 def test_empty_cells_are_a_group():
     """Upstream's tests have such NUMA nodes: in use, but with no cells."""
-    zone = ZoneState(id=0, assignments=1, cells=(), memory=machine(4).zones[0].memory)
-    other = machine(4, 4).zones[1]
-    assert hinted(replace(machine(4), zones={0: zone, 1: other}), 1) == [((0,), True), ((1,), True)]
+    zone = NumaNodeState(id=0, assignments=1, cells=(), memory=machine(4).numa_nodes[0].memory)
+    other = machine(4, 4).numa_nodes[1]
+    assert hinted(replace(machine(4), numa_nodes={0: zone, 1: other}), 1) == [((0,), True), ((1,), True)]
 
 
 @pytest.mark.parametrize(
@@ -134,19 +134,21 @@ def test_room_means_free_memory():
 
 def one_by_one(table, request, reusable):
     """The rules set by set, slow and plain."""
-    found, smallest = [], len(table.zones)
+    found, smallest = [], len(table.numa_nodes)
     for mask in masks_of(table.ids):
-        zones = [table.zones[zone] for zone in mask.zones]
+        zones = [table.numa_nodes[zone] for zone in mask.numa_nodes]
         if any(sum(zone.of(kind).allocatable for zone in zones) < size for kind, size in request.items()):
             continue
         smallest = min(smallest, mask.count)
         if mask.count == 1 and len(zones[0].cells) > 1:
             continue
         used = [zone for zone in zones if zone.assignments > 0]
-        if mask.count > 1 and any(len(zone.cells) == 1 or tuple(sorted(zone.cells)) != mask.zones for zone in used):
+        if mask.count > 1 and any(
+            len(zone.cells) == 1 or tuple(sorted(zone.cells)) != mask.numa_nodes for zone in used
+        ):
             continue
         if all(
-            sum(zone.of(kind).free for zone in zones) + reusable.of(mask.zones, kind) >= size
+            sum(zone.of(kind).free for zone in zones) + reusable.of(mask.numa_nodes, kind) >= size
             for kind, size in request.items()
         ):
             found.append(mask)
@@ -157,7 +159,7 @@ IDS = (0, 1, 3, 6)
 AMOUNTS = st.integers(0, 6)
 KINDS = ("memory", "hugepages-2Mi")
 CELLS = st.lists(st.sampled_from(IDS), min_size=1, max_size=4, unique=True).map(sorted).map(tuple)
-MEMORY = st.builds(lambda allocatable, free: ZoneMemory(allocatable=allocatable, free=free), AMOUNTS, AMOUNTS)
+MEMORY = st.builds(lambda allocatable, free: MemoryTable(allocatable=allocatable, free=free), AMOUNTS, AMOUNTS)
 ZONES = st.builds(
     lambda assignments, cells, memory: {"assignments": assignments, "cells": cells, "memory": memory},
     st.integers(0, 2),
@@ -165,8 +167,8 @@ ZONES = st.builds(
     st.dictionaries(st.sampled_from(KINDS), MEMORY),
 )
 TABLES = st.lists(ZONES, min_size=1, max_size=4).map(
-    lambda zones: ZoneTable(
-        zones={zone_id: ZoneState(id=zone_id, **zone) for zone_id, zone in zip(IDS, zones, strict=False)}
+    lambda zones: NumaTable(
+        numa_nodes={zone_id: NumaNodeState(id=zone_id, **zone) for zone_id, zone in zip(IDS, zones, strict=False)}
     )
 )
 LEFT = st.dictionaries(st.tuples(CELLS, st.sampled_from(KINDS)), AMOUNTS).map(Reusable)

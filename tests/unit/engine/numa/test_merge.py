@@ -44,26 +44,26 @@ ANY_NO = Hint(None, preferred=False)
     ],
 )
 def test_hints_are_merged(lists, merged):
-    assert Merger(zones=ZONES).merge(lists) == merged
+    assert Merger(numa_nodes=ZONES).merge(lists) == merged
     if [] not in lists:
-        assert walked(Merger(zones=ZONES), lists) == merged
+        assert walked(Merger(numa_nodes=ZONES), lists) == merged
 
 
 def test_before_1_24_the_narrowest_hint_wins_without_a_preferred_one():
     lists = [[no(0, 1), no(1, 2)], [no(0, 1), no(1, 2)]]
-    assert Merger(zones=ZONES).merge(lists) == no(0, 1)
-    assert Merger(zones=ZONES, up_to_need=False).merge(lists) == no(1)
+    assert Merger(numa_nodes=ZONES).merge(lists) == no(0, 1)
+    assert Merger(numa_nodes=ZONES, up_to_need=False).merge(lists) == no(1)
 
 
 def test_closest_numa_nodes_win_among_sets_of_equal_size():
     lists = [[yes(0, 2), yes(2, 3), yes(0, 3)]]
-    assert Merger(zones=ZONES).merge(lists) == yes(0, 2)
-    assert Merger(zones=ZONES, closest=True, distances=DISTANCES).merge(lists) == yes(2, 3)
+    assert Merger(numa_nodes=ZONES).merge(lists) == yes(0, 2)
+    assert Merger(numa_nodes=ZONES, closest=True, distances=DISTANCES).merge(lists) == yes(2, 3)
 
 
 def test_fewer_numa_nodes_win_over_closer_ones():
     lists = [[no(0, 1, 2), no(0, 2)]]
-    assert Merger(zones=ZONES, closest=True, distances=DISTANCES).merge(lists) == no(0, 2)
+    assert Merger(numa_nodes=ZONES, closest=True, distances=DISTANCES).merge(lists) == no(0, 2)
 
 
 def test_missing_hints_become_explicit():
@@ -90,13 +90,13 @@ HINTS = st.builds(Hint, st.one_of(st.none(), st.integers(0, 15).map(Mask)), st.b
     st.booleans(),
 )
 def test_merging_equals_a_walk_over_all_combinations(lists, closest, up_to_need):
-    merger = Merger(zones=ZONES, closest=closest, distances=DISTANCES, up_to_need=up_to_need)
+    merger = Merger(numa_nodes=ZONES, closest=closest, distances=DISTANCES, up_to_need=up_to_need)
     assert merger.merge(lists) == walked(merger, lists)
     assert merger.merge(lists[::-1]) == merger.merge(lists)
 
 
 @pytest.mark.parametrize("width", [0, 1, 4])
 def test_a_preferred_hint_is_better_however_wide(width):
-    merger = Merger(zones=ZONES)
+    merger = Merger(numa_nodes=ZONES)
     assert better(merger, no(0), yes(0, 1, 2), width) == yes(0, 1, 2)
     assert better(merger, yes(0, 1, 2), no(0), width) == yes(0, 1, 2)

@@ -5,8 +5,8 @@ import pytest
 from memqos.engine.numa.admit import Admitted, admit, allocate_pod, pod_fault, pod_hints, pod_started, release
 from memqos.engine.numa.hints import pod_request
 from memqos.engine.numa.reservation import NOT_WHOLE, remove_container
+from memqos.engine.numa.table import Block
 from memqos.engine.numa.topology_manager import NO_AFFINITY
-from memqos.engine.numa.zone_table import Block
 from memqos.engine.plan import Refusal
 from memqos.model.pod import Pod, Resources
 from tests.unit.engine.numa.builders import (
@@ -27,7 +27,8 @@ WHOLE = policies("restricted", "pod", gates=MANAGED)
 
 def held(table, uid):
     return {
-        name: [(block.zones, block.size // GIB) for block in blocks] for name, blocks in table.assignments[uid].items()
+        name: [(block.numa_nodes, block.size // GIB) for block in blocks]
+        for name, blocks in table.assignments[uid].items()
     }
 
 
@@ -43,8 +44,8 @@ def test_the_pod_is_placed_once_and_its_containers_share():
         "c": [((0,), 1)],
         "d": [((0,), 2)],
     }
-    assert [table.zones[zone].of("memory").free // GIB for zone in (0, 1)] == [4, 8]
-    assert table.zones[0].assignments == 1
+    assert [table.numa_nodes[zone].of("memory").free // GIB for zone in (0, 1)] == [4, 8]
+    assert table.numa_nodes[0].assignments == 1
     assert outcome.cpuset_mems == dict.fromkeys(["s", "i", "j", "c", "d"], "0")
 
 
@@ -58,9 +59,9 @@ def test_its_memory_is_released_with_the_last_container():
     table = placed(machine(8), WHOLE, own)
     running = pod_started(own, table, WHOLE)
     assert list(running.assignments["p"]) == ["c", "d"]
-    assert running.zones == table.zones
+    assert running.numa_nodes == table.numa_nodes
     one_left = remove_container(running, "p", "c")
-    assert one_left.zones == table.zones
+    assert one_left.numa_nodes == table.numa_nodes
     assert remove_container(one_left, "p", "d") == machine(8)
     assert release("p", table) == machine(8)
 

@@ -22,7 +22,7 @@ def test_a_kubelet_places_nothing_unless_configured():
     assert found.memory is MemoryPolicy.NONE
     assert found.topology is TopologyPolicy.NONE
     assert found.scope is TopologyScope.CONTAINER
-    assert found.options == TopologyOptions(prefer_closest=False, max_zones=8)
+    assert found.options == TopologyOptions(prefer_closest=False, max_numa_nodes=8)
 
 
 def test_all_configured_fields_are_used():
@@ -34,7 +34,7 @@ def test_all_configured_fields_are_used():
     )
     found = Policies.of(settings, Release(36))
     assert (found.memory, found.topology, found.scope) == ("Static", "restricted", "pod")
-    assert found.options == TopologyOptions(prefer_closest=True, max_zones=12)
+    assert found.options == TopologyOptions(prefer_closest=True, max_numa_nodes=12)
 
 
 @pytest.mark.parametrize(

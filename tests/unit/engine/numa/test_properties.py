@@ -60,15 +60,15 @@ def assert_sound(table, fresh):
             for block in blocks:
                 held[block.kind] = held.get(block.kind, 0) + block.size
     for kind in ("memory", "hugepages-2Mi"):
-        for zone in table.zones.values():
+        for zone in table.numa_nodes.values():
             memory = zone.of(kind)
             assert 0 <= memory.reserved <= memory.allocatable
             assert memory.reserved + memory.free == memory.allocatable
-        assert sum(zone.of(kind).reserved for zone in table.zones.values()) == held.get(kind, 0)
-    for zone in table.zones.values():
+        assert sum(zone.of(kind).reserved for zone in table.numa_nodes.values()) == held.get(kind, 0)
+    for zone in table.numa_nodes.values():
         assert zone.id in zone.cells
         assert (zone.assignments == 0) <= (zone.cells == (zone.id,))
-        assert zone.of("memory").total == fresh.zones[zone.id].of("memory").total
+        assert zone.of("memory").total == fresh.numa_nodes[zone.id].of("memory").total
 
 
 @given(MACHINES, RULES, st.lists(SHAPES, max_size=5))
@@ -108,8 +108,8 @@ def test_sets_in_use_do_not_overlap(fresh, rules, crowd):
     placed = [block for names in table.assignments.values() for blocks in names.values() for block in blocks]
     for place, block in enumerate(placed):
         for earlier in placed[:place]:
-            if len(block.zones) > 1 and set(block.zones) & set(earlier.zones):
-                assert block.zones == earlier.zones
+            if len(block.numa_nodes) > 1 and set(block.numa_nodes) & set(earlier.numa_nodes):
+                assert block.numa_nodes == earlier.numa_nodes
 
 
 @given(MACHINES, RULES, SHAPES)
@@ -157,9 +157,9 @@ class Node(RuleBasedStateMachine):
 
     @rule(own=pods)
     def start(self, own):
-        before = sum(zone.of("memory").reserved for zone in self.table.zones.values())
+        before = sum(zone.of("memory").reserved for zone in self.table.numa_nodes.values())
         self.table = pod_started(own, self.table, self.rules)
-        assert sum(zone.of("memory").reserved for zone in self.table.zones.values()) <= before
+        assert sum(zone.of("memory").reserved for zone in self.table.numa_nodes.values()) <= before
 
     @rule(own=consumes(pods))
     def release(self, own):

@@ -12,7 +12,7 @@ from memqos.engine.numa.policies import Policies
 from memqos.engine.numa.state import parse, restore
 from memqos.engine.plan import Refusal
 from memqos.engine.releases.release import Release
-from memqos.model.node import KubeletSettings, NodeFacts, NumaZone
+from memqos.model.node import KubeletSettings, NodeFacts, NumaNode
 from memqos.model.quantity import Quantity
 from tests.checkpoints import checkpoint_text
 from tests.vectors.tables import pod as upstream_pod
@@ -53,8 +53,8 @@ def kubelet():
     facts = NodeFacts(
         memory=int(node["mem_total_kib"]) * 1024,
         cpus=node["cpus"],
-        zones=tuple(
-            NumaZone(id=int(name.removeprefix("node")), memory=int(kib) * 1024) for name, kib in node["numa"].items()
+        numa_nodes=tuple(
+            NumaNode(id=int(name.removeprefix("node")), memory=int(kib) * 1024) for name, kib in node["numa"].items()
         ),
     )
     rules = Policies.of(settings, Release.parse(TREE["kubelet"]))
@@ -96,7 +96,7 @@ def test_the_recorded_cgroups_have_these_numa_nodes(kubelet):
     seen = 0
     for container_id, (_, name, uid) in TREE["containers"].items():
         [found] = [files for path, files in TREE["cgroups"].items() if container_id in path]
-        assert found["cpuset.mems"] == ",".join(map(str, state.zones_of(uid, name)))
+        assert found["cpuset.mems"] == ",".join(map(str, state.numa_nodes_of(uid, name)))
         seen += 1
     assert seen == 8
 

@@ -4,7 +4,14 @@ from fractions import Fraction
 
 import pytest
 
-from memqos.engine.numa.reservation import by_zone, check_fields, check_sums, hard_eviction, in_words, node_reservation
+from memqos.engine.numa.reservation import (
+    by_numa_node,
+    check_fields,
+    check_sums,
+    hard_eviction,
+    in_words,
+    node_reservation,
+)
 from memqos.errors import ManifestError
 from memqos.model.node import KubeletSettings
 from memqos.model.quantity import Quantity
@@ -96,7 +103,7 @@ def test_different_sums_are_both_in_the_error():
         "reserves 1124Mi (1178599424 bytes). Both must be equal: systemReserved + kubeReserved + evictionHard "
         "memory.available (100Mi by default)."
     )
-    assert (caught.value.data["zones"], caught.value.data["node"]) == (1073741824, 1178599424)
+    assert (caught.value.data["numa_nodes"], caught.value.data["node"]) == (1073741824, 1178599424)
 
 
 def test_a_type_that_only_one_side_has_differs():
@@ -118,4 +125,4 @@ def test_a_numa_node_that_the_machine_lacks():
 
 def test_reserved_by_numa_node():
     settings = KubeletSettings(reserved_memory=((0, amounts(memory="1Gi")), (0, amounts(hugepages_2Mi="4Mi"))))
-    assert by_zone(settings, {0: None, 1: None}) == {0: {"memory": GIB, "hugepages-2Mi": 4 * MIB}, 1: {}}
+    assert by_numa_node(settings, {0: None, 1: None}) == {0: {"memory": GIB, "hugepages-2Mi": 4 * MIB}, 1: {}}

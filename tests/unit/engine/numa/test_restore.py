@@ -7,7 +7,7 @@ import pytest
 
 from memqos.engine.numa.policies import Policies
 from memqos.engine.numa.state import StartRefusal, TableDifference, restore, table_differences
-from memqos.engine.numa.zone_table import Block, ZoneTable
+from memqos.engine.numa.table import Block, NumaTable
 from memqos.engine.releases.release import Release
 from memqos.model.node import KubeletSettings
 from tests.checkpoints import checkpoint_text
@@ -37,13 +37,14 @@ def test_a_group_is_compared_by_its_sums():
     table = placed(FRESH, RULES, plain("p", "5Gi", "2Gi"))
     from_the_middle = placed(FRESH, RULES, plain("q", "5Gi"), plain("r", "2Gi"))
     assert restore(checkpoint_text("Static", table), FRESH, RULES) == table
-    zone = from_the_middle.zones[0]
+    zone = from_the_middle.numa_nodes[0]
     moved = replace(
-        from_the_middle, zones={**from_the_middle.zones, 0: zone.moved("memory", -GIB, counted=0, cells=zone.cells)}
+        from_the_middle,
+        numa_nodes={**from_the_middle.numa_nodes, 0: zone.moved("memory", -GIB, counted=0, cells=zone.cells)},
     )
-    other = moved.zones[1]
-    moved = replace(moved, zones={**moved.zones, 1: other.moved("memory", GIB, counted=0, cells=other.cells)})
-    assert moved.zones != from_the_middle.zones
+    other = moved.numa_nodes[1]
+    moved = replace(moved, numa_nodes={**moved.numa_nodes, 1: other.moved("memory", GIB, counted=0, cells=other.cells)})
+    assert moved.numa_nodes != from_the_middle.numa_nodes
     assert restore(checkpoint_text("Static", moved), FRESH, RULES) == moved
 
 
@@ -59,9 +60,9 @@ def test_a_changed_machine():
     found = refused(checkpoint_text("Static", table), machine(5, 4))
     assert found.message == "[memorymanager] the expected machine state is different from the real one"
     assert found.differences == (
-        TableDifference(zone=0, kind="memory", field="total", recorded=4 * GIB, expected=5 * GIB),
-        TableDifference(zone=0, kind="memory", field="allocatable", recorded=4 * GIB, expected=5 * GIB),
-        TableDifference(zone=0, kind="memory", field="free of the group", recorded=3 * GIB, expected=4 * GIB),
+        TableDifference(numa_node=0, kind="memory", field="total", recorded=4 * GIB, expected=5 * GIB),
+        TableDifference(numa_node=0, kind="memory", field="allocatable", recorded=4 * GIB, expected=5 * GIB),
+        TableDifference(numa_node=0, kind="memory", field="free of the group", recorded=3 * GIB, expected=4 * GIB),
     )
     assert str(found.differences[0]) == "NUMA node 0 memory total: recorded 4294967296, expected 5368709120"
     assert [one.value for one in found.reason.inputs] == [str(one) for one in found.differences]
@@ -70,21 +71,21 @@ def test_a_changed_machine():
 def test_numa_nodes_cells_types_and_assignments_are_compared():
     table = placed(FRESH, RULES, plain("p", "5Gi"))
     alone = placed(machine(8, 4, 1), RULES, plain("p", "5Gi"))
-    found = {(one.zone, one.field): (one.recorded, one.expected) for one in table_differences(table, alone)}
+    found = {(one.numa_node, one.field): (one.recorded, one.expected) for one in table_differences(table, alone)}
     assert found[2, "present"] == (False, True)
     assert found[0, "cells"] == ((0, 1), (0,))
     assert found[1, "assignments"] == (1, 0)
     pages = table_differences(machine(4), machine(4, pages=1))
     assert "NUMA node 0 hugepages-2Mi total: recorded 0, expected 2097152" in map(str, pages)
-    fewer = replace(machine(4), zones={0: replace(machine(4).zones[0], memory={})})
+    fewer = replace(machine(4), numa_nodes={0: replace(machine(4).numa_nodes[0], memory={})})
     assert str(table_differences(fewer, machine(4))[0]) == (
         "NUMA node 0 memory types: recorded (), expected ('hugepages-2Mi', 'memory')"
     )
 
 
 def test_cells_may_name_numa_nodes_that_the_machine_lacks():
-    zone = replace(machine(4).zones[0], cells=(0, 9))
-    [found] = table_differences(replace(machine(4), zones={0: zone}), machine(4))
+    zone = replace(machine(4).numa_nodes[0], cells=(0, 9))
+    [found] = table_differences(replace(machine(4), numa_nodes={0: zone}), machine(4))
     assert str(found) == "NUMA node 0 cells: recorded (0, 9), expected (0,)"
 
 
@@ -103,21 +104,21 @@ def test_blocks_that_the_machine_cannot_hold(block, words):
 
 
 def test_numa_nodes_can_be_missing_but_not_under_blocks():
-    assert restore(checkpoint_text("Static", ZoneTable(zones={})), FRESH, RULES) is FRESH
-    held = ZoneTable(zones={}, assignments={"p": {"c": (Block((0,), "memory", 1),)}})
+    assert restore(checkpoint_text("Static", NumaTable(numa_nodes={})), FRESH, RULES) is FRESH
+    held = NumaTable(numa_nodes={}, assignments={"p": {"c": (Block((0,), "memory", 1),)}})
     assert refused(checkpoint_text("Static", held)).message == (
         "[memorymanager] machine state can not be empty when it has memory assignments"
     )
 
 
 def test_another_policy():
-    found = refused(checkpoint_text("None", ZoneTable(zones={})))
+    found = refused(checkpoint_text("None", NumaTable(numa_nodes={})))
     assert 'configured policy "Static" differs from state checkpoint policy "None"' in found.message
 
 
 def test_the_policy_none_compares_nothing():
     none = Policies.of(KubeletSettings(), Release(36))
-    assert restore(checkpoint_text("None", ZoneTable(zones={})), FRESH, none) == ZoneTable(zones={})
+    assert restore(checkpoint_text("None", NumaTable(numa_nodes={})), FRESH, none) == NumaTable(numa_nodes={})
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]"])

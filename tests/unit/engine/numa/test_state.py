@@ -5,17 +5,17 @@ import json
 import pytest
 
 from memqos.engine.numa.state import CheckpointError, fnv1a_32, parse, picture
-from memqos.engine.numa.zone_table import Block, ZoneMemory, ZoneState, ZoneTable
+from memqos.engine.numa.table import Block, MemoryTable, NumaNodeState, NumaTable
 from tests.checkpoints import checkpoint_text
 from tests.unit.engine.numa.builders import MANAGED, container, init, machine, placed, plain, pod, policies
 
-ZONE = ZoneState(
+ZONE = NumaNodeState(
     id=0,
     assignments=1,
     cells=(0,),
-    memory={"memory": ZoneMemory(total=9, system_reserved=1, allocatable=8, reserved=3, free=5)},
+    memory={"memory": MemoryTable(total=9, system_reserved=1, allocatable=8, reserved=3, free=5)},
 )
-SMALL = ZoneTable(zones={0: ZONE}, assignments={"u": {"c": (Block((0,), "memory", 3),)}})
+SMALL = NumaTable(numa_nodes={0: ZONE}, assignments={"u": {"c": (Block((0,), "memory", 3),)}})
 
 
 @pytest.mark.parametrize(("data", "value"), [(b"", 0x811C9DC5), (b"a", 0xE40C292C), (b"foobar", 0xBF9CF968)])
@@ -34,10 +34,10 @@ def test_the_text_that_is_hashed():
 
 
 def test_numa_nodes_are_sorted_as_numbers_in_the_hashed_text_and_as_texts_in_the_file():
-    zones = {one: ZoneState(id=one, cells=(one,)) for one in (10, 2)}
-    text = picture("Static", ZoneTable(zones=zones), with_pods=False)
+    zones = {one: NumaNodeState(id=one, cells=(one,)) for one in (10, 2)}
+    text = picture("Static", NumaTable(numa_nodes=zones), with_pods=False)
     assert text.index("2:<*>") < text.index("10:<*>")
-    assert list(json.loads(checkpoint_text("Static", ZoneTable(zones=zones)))["machineState"]) == ["10", "2"]
+    assert list(json.loads(checkpoint_text("Static", NumaTable(numa_nodes=zones)))["machineState"]) == ["10", "2"]
 
 
 def test_a_file_as_the_kubelet_writes_it():
@@ -87,7 +87,7 @@ def test_a_file_without_a_checksum_is_accepted():
 def test_missing_and_unknown_fields_are_ignored():
     found = parse('{"machineState":{"0":{"memoryMap":{"memory":{}}}},"entries":{"u":null,"v":{"c":null,"d":[]}},"x":1}')
     assert found.policy == ""
-    assert found.table.zones == {0: ZoneState(id=0, memory={"memory": ZoneMemory()})}
+    assert found.table.numa_nodes == {0: NumaNodeState(id=0, memory={"memory": MemoryTable()})}
     assert found.table.assignments == {"u": {}, "v": {"d": ()}}
 
 

@@ -12,8 +12,8 @@ from memqos.engine.numa.reservation import (
     mixes_groups,
     remove_container,
 )
+from memqos.engine.numa.table import Block
 from memqos.engine.numa.topology_manager import NO_AFFINITY, Hint, Mask
-from memqos.engine.numa.zone_table import Block
 from memqos.model.pod import Container, Resources
 from tests.unit.engine.numa.builders import (
     GIB,
@@ -41,7 +41,7 @@ def hint(*zones, preferred=True):
 
 
 def free(table, kind="memory"):
-    return [table.zones[zone].of(kind).free for zone in table.ids]
+    return [table.numa_nodes[zone].of(kind).free for zone in table.ids]
 
 
 def test_the_affinity_is_used():
@@ -62,13 +62,13 @@ def test_several_numa_nodes_are_filled_in_ascending_order():
     found = one(machine(4, 4), plain("p", "5Gi"))
     assert found.blocks == (Block((0, 1), "memory", 5 * GIB),)
     assert free(found.table) == [0, 3 * GIB]
-    assert [found.table.zones[zone].cells for zone in (0, 1)] == [(0, 1), (0, 1)]
-    assert [found.table.zones[zone].assignments for zone in (0, 1)] == [1, 1]
+    assert [found.table.numa_nodes[zone].cells for zone in (0, 1)] == [(0, 1), (0, 1)]
+    assert [found.table.numa_nodes[zone].assignments for zone in (0, 1)] == [1, 1]
 
 
 def test_each_memory_type_is_one_assignment_in_each_numa_node():
     found = one(machine(4, 4, pages=512), pod("p", container("c", "5Gi", hugepages_2Mi="4Mi")))
-    assert [found.table.zones[zone].assignments for zone in (0, 1)] == [2, 2]
+    assert [found.table.numa_nodes[zone].assignments for zone in (0, 1)] == [2, 2]
     assert free(found.table, "hugepages-2Mi") == [GIB - 4 * MIB, GIB]
 
 
@@ -100,7 +100,7 @@ def test_before_1_32_a_set_may_mix_groups():
     table = placed(machine(4, 4), rules, plain("q", "1Gi"))
     found = one(table, plain("p", "1Gi"), hint=hint(0, 1), rules=rules)
     assert found.blocks == (Block((0, 1), "memory", GIB),)
-    assert found.table.zones[0].cells == (0, 1)
+    assert found.table.numa_nodes[0].cells == (0, 1)
 
 
 def test_an_extension_that_was_not_preferred_may_stay_so():
@@ -183,9 +183,9 @@ def test_a_container_is_removed_once():
 def test_the_last_assignment_dissolves_a_group():
     table = placed(machine(4, 4), RULES, plain("p", "5Gi", "1Gi"))
     once = remove_container(table, "p", "c0")
-    assert [once.zones[zone].cells for zone in (0, 1)] == [(0, 1), (0, 1)]
+    assert [once.numa_nodes[zone].cells for zone in (0, 1)] == [(0, 1), (0, 1)]
     twice = remove_container(once, "p", "c1")
-    assert twice.zones == machine(4, 4).zones
+    assert twice.numa_nodes == machine(4, 4).numa_nodes
     assert twice.assignments == {}
 
 

@@ -5,8 +5,8 @@ import pytest
 from memqos.engine.numa.policies import TopologyPolicy
 from memqos.engine.numa.topology_manager import Hint, Mask, Merger, TopologyDecision, topology_decision
 
-TWO = Merger(zones=Mask.of([0, 1]))
-ONE = Merger(zones=Mask.of([0]))
+TWO = Merger(numa_nodes=Mask.of([0, 1]))
+ONE = Merger(numa_nodes=Mask.of([0]))
 
 
 def hint(zones, *, preferred=True):

@@ -30,6 +30,6 @@ def better(merger, current, candidate, width):
 def walked(merger, lists):
     """Each combination in turn, keeping the better one."""
     width = neediest_width(lists)
-    merged = (permuted(merger.zones, one) for one in product(*lists))
+    merged = (permuted(merger.numa_nodes, one) for one in product(*lists))
     best = reduce(lambda current, candidate: better(merger, current, candidate, width), merged, None)
-    return best or Hint(merger.zones, preferred=False)
+    return best or Hint(merger.numa_nodes, preferred=False)

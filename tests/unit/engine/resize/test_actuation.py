@@ -7,7 +7,7 @@ import pytest
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import ResizeOutcome, StepKind, resize_pods
 from memqos.model.knob import Bytes, CpuMax, Knob, Number
-from memqos.model.node import NumaZone
+from memqos.model.node import NumaNode
 from memqos.model.pod import ContainerKind
 from tests.unit.engine.pods import NODE, amounts, container, equal, pod, resources
 from tests.unit.engine.resize.plans import GROWN, MI, OLD, ON, POD, RESTART, SANDBOX, UPDATE, one, planned, told, wrote
@@ -116,7 +116,7 @@ def test_numa_nodes_stay_when_a_container_is_recreated():
         reserved_memory=((0, amounts({"memory": "100Mi"})),),
         feature_gates={"InPlacePodVerticalScalingExclusiveMemory": True},
     )  # fmt: skip
-    node = replace(NODE, zones=(NumaZone(id=0, memory=4 << 30, cpus=(0, 1)), NumaZone(id=1, memory=4 << 30)))
+    node = replace(NODE, numa_nodes=(NumaNode(id=0, memory=4 << 30, cpus=(0, 1)), NumaNode(id=1, memory=4 << 30)))
     policy = {"memory": RESTART}
     old, new = (pod(equal("1", size, resize_policy=policy)) for size in ("1Gi", "2Gi"))
     start = planned(old, new, "1.36", settings=settings, node=node).resizes[0].steps[-1]

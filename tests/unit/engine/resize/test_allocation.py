@@ -8,7 +8,7 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.releases.release import Variant
 from memqos.engine.resize import ResizeOutcome, resize_pods
 from memqos.errors import UsageError
-from memqos.model.node import KubeletSettings, NodeFacts, NumaZone, SwapBehavior
+from memqos.model.node import KubeletSettings, NodeFacts, NumaNode, SwapBehavior
 from memqos.model.pod import ResizePolicy
 from tests.unit.engine.pods import amounts, container, equal, pod
 
@@ -89,7 +89,7 @@ def test_exclusive_cpus(release, settings, new, message):
     ("1.34", 'Resize is infeasible for Guaranteed Pods alongside Memory Manager policy "Static"'),
 ])  # fmt: skip
 def test_exclusive_numa_nodes(release, message):
-    node = replace(NODE, zones=(NumaZone(id=0, memory=4 << 30, cpus=(0, 1, 2, 3)),))
+    node = replace(NODE, numa_nodes=(NumaNode(id=0, memory=4 << 30, cpus=(0, 1, 2, 3)),))
     settings = replace(
         ON, memory_manager_policy="Static", system_reserved=amounts({"memory": "100Mi"}),
         reserved_memory=((0, amounts({"memory": "100Mi"})),),

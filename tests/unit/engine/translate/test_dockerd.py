@@ -184,7 +184,7 @@ def test_values_that_an_update_through_docker_cannot_express(sent, swap, left):
 
 def test_unlimited_swap_stays_unlimited():
     stored = OciResources(memory_limit=64 * MIB)
-    found = dockerd.asked_of_docker(ContainerResources(cpu_shares=5), stored=stored)
+    found = dockerd.docker_request(ContainerResources(cpu_shares=5), stored=stored)
     assert found.host_config == {"Memory": 67108864, "MemorySwap": -1, "CpuShares": 5}
     assert found.unsayable == ()
 
@@ -201,7 +201,7 @@ def test_all_stored_values_are_sent_again():
         mems="0",
         unified={"pids.max": "100"},
     )
-    assert dockerd.asked_of_docker(ContainerResources(), stored=stored).host_config == {
+    assert dockerd.docker_request(ContainerResources(), stored=stored).host_config == {
         "Memory": 67108864,
         "MemorySwap": 67108864,
         "MemoryReservation": 16777216,

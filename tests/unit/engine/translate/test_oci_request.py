@@ -7,7 +7,7 @@ import pytest
 from memqos.engine.plan import Input
 from memqos.engine.translate.requested import (
     OciRequest,
-    ToldBy,
+    UpdateInput,
     oom_score_adj_of,
     requested,
     requested_again,
@@ -52,16 +52,16 @@ def scope(container):
 
 
 @pytest.mark.parametrize(
-    ("told_by", "options"),
+    ("update_input", "options"),
     [
-        (ToldBy.DOCUMENT, ("--resources", "-")),
-        (ToldBy.FILE, ("--resources", "/run/it.json")),
-        (ToldBy.OPTIONS, ("--memory=67108864", "--memory-swap=-1", "--cpuset-mems=0-1")),
+        (UpdateInput.DOCUMENT, ("--resources", "-")),
+        (UpdateInput.FILE, ("--resources", "/run/it.json")),
+        (UpdateInput.OPTIONS, ("--memory=67108864", "--memory-swap=-1", "--cpuset-mems=0-1")),
     ],
 )
-def test_the_input_of_update(told_by, options):
+def test_the_input_of_update(update_input, options):
     asked = OciResources(memory_limit=64 * MI, memory_swap=-1, mems="0-1")
-    assert OciRequest(resources=asked, told_by=told_by).told("/run/it.json") == options
+    assert OciRequest(resources=asked, update_input=update_input).update_options("/run/it.json") == options
 
 
 def test_annotations_request_properties_of_the_unit():
@@ -149,7 +149,7 @@ def test_without_systemd_there_is_no_unit_to_have_properties(runtimes):
 
 def test_values_that_runsc_never_reads_are_not_requested():
     container = requested(FIRST, RUNSC, RuntimeHost())
-    assert container.unasked == {"memory.high": "runsc reads no linux.resources.unified with the systemd driver."}
+    assert container.inexpressible == {"memory.high": "runsc reads no linux.resources.unified with the systemd driver."}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memqos.engine.translate.oci import oci_for_create, oci_for_update
-from memqos.engine.translate.podman import asked_of_podman, podman_created, podman_updated, through_podman
+from memqos.engine.translate.podman import podman_created, podman_request, podman_updated, through_podman
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.model.cri import ContainerResources
@@ -78,7 +78,7 @@ def test_unlimited_swap_cannot_be_asked_for_in_a_creation() -> None:
     [left] = made.unsayable
     assert (left.knob, left.value, left.wordless) == (Knob.MEMORY_SWAP_MAX, "max", True)
     assert "drops a MemorySwap of -1" in left.why
-    again = asked_of_podman(sent, stored=made.resources)
+    again = podman_request(sent, stored=made.resources)
     assert again.host_config["MemorySwap"] == -1
     assert not again.unsayable
 

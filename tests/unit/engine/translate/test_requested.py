@@ -2,7 +2,13 @@
 
 import pytest
 
-from memqos.engine.translate.requested import OciRequest, asked_settings, requested, requested_again, requested_cgroup
+from memqos.engine.translate.requested import (
+    OciRequest,
+    requested,
+    requested_again,
+    requested_cgroup,
+    requested_settings,
+)
 from memqos.engine.translate.resources import OciResources, RuntimeHost
 from memqos.engine.translate.runc import set_by_update
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
@@ -200,21 +206,21 @@ DOCKER = Runtimes(cri=traits_of("docker", "26.1.5"), oci=TRIXIE.oci)
 def test_values_without_a_field_of_docker_are_not_requested():
     container = requested(FIRST, DOCKER, HOST)
     planned = requested_cgroup(container, V2, name="a", parent=POD).knobs
-    assert {knob.value: one.shown for knob, one in planned.items() if not one.unasked} == {
+    assert {knob.value: one.shown for knob, one in planned.items() if not one.inexpressible} == {
         "memory.low": "0",
         "memory.max": "67108864",
         "memory.swap.max": "0",
         "cpu.weight": "39",
         "cpuset.mems": "0",
     }
-    assert {knob.value: one.unasked for knob, one in planned.items() if one.unasked} == {
+    assert {knob.value: one.inexpressible for knob, one in planned.items() if one.inexpressible} == {
         "memory.min": "HostConfig has no field for memory.min: MemoryReservation is memory.low.",
         "memory.high": "HostConfig has no field for memory.high.",
         "hugetlb.2MB.max": "HostConfig has no field for huge page limits.",
     }
     again = requested_again(container, LIMIT)
     assert shown(again, [Knob.MEMORY_MAX]) == {"memory.max": "100663296"}
-    assert sorted(again.unasked) == ["hugetlb.2MB.max", "memory.high", "memory.min"]
+    assert sorted(again.inexpressible) == ["hugetlb.2MB.max", "memory.high", "memory.min"]
 
 
 def test_requests_in_dockers_form():
@@ -288,20 +294,20 @@ def test_requests_in_dockers_form_that_docker_or_the_oci_runtime_refuses():
     container = requested_again(requested({"Memory": 64 * MI}, DOCKER, HOST), {"MemorySwap": 96 * MI})
     assert container.refusal == "unable to set swap limit without memory limit"
     assert shown(container, [Knob.MEMORY_SWAP_MAX]) == {"memory.swap.max": "67108864"}
-    assert requested({"Memory": MI}, DOCKER, HOST).unasked == {}
+    assert requested({"Memory": MI}, DOCKER, HOST).inexpressible == {}
 
 
 def test_other_files_in_unified_have_the_kernels_text():
     container = requested(
         ContainerResources(unified={"memory.min": "4096", "memory.swap.high": "8193", "io.weight": "200"}), TRIXIE, HOST
     )
-    assert asked_settings(container, {"memory.min"}) == {"memory.swap.high": "8192", "io.weight": None}
+    assert requested_settings(container, {"memory.min"}) == {"memory.swap.high": "8192", "io.weight": None}
     again = requested_again(container, ContainerResources(unified={"memory.swap.high": "max"}))
-    assert asked_settings(again, {"memory.min"}) == {"memory.swap.high": "max", "io.weight": None}
+    assert requested_settings(again, {"memory.min"}) == {"memory.swap.high": "max", "io.weight": None}
 
 
 def test_so_do_files_in_a_bundle_and_docker_has_none():
     runtimes = Runtimes(cri=BUNDLES, oci=TRIXIE.oci)
     bundle = OciRequest(resources=OciResources(unified={"memory.zswap.writeback": "0"}))
-    assert asked_settings(requested(bundle, runtimes, HOST), set()) == {"memory.zswap.writeback": "0"}
-    assert asked_settings(requested({"Memory": 64 * MI}, runtimes, HOST), set()) == {}
+    assert requested_settings(requested(bundle, runtimes, HOST), set()) == {"memory.zswap.writeback": "0"}
+    assert requested_settings(requested({"Memory": 64 * MI}, runtimes, HOST), set()) == {}

@@ -14,7 +14,7 @@ from memqos.vm.host.progress import SILENT
 from tests.progress import Notes
 
 
-class Waiting(Notes):
+class PendingConditions(Notes):
     """Progress that signals the first note."""
 
     def __init__(self):
@@ -53,7 +53,7 @@ def test_a_full_disk_is_reported_in_numbers(tmp_path):
 
 
 def test_the_second_process_prints_that_it_waits(tmp_path):
-    cache, notes, entered = Cache(root=tmp_path), Waiting(), threading.Event()
+    cache, notes, entered = Cache(root=tmp_path), PendingConditions(), threading.Event()
 
     def second():
         with cache.lock("image-x", progress=notes, waiting="waiting for another process that builds"):

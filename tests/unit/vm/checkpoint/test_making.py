@@ -9,7 +9,7 @@ import pytest
 
 from memqos.catalog.profiles import load_profile
 from memqos.errors import DamagedOriginError, MachineError, MachineryError, NoSpaceError
-from memqos.model.topology import SwapDevice, Topology, Zone
+from memqos.model.topology import SwapDevice, Topology, TopologyNode
 from memqos.vm import boot as module
 from memqos.vm.architecture import AMD64, ARM64, PPC64LE
 from memqos.vm.cache.entry import Image
@@ -23,7 +23,7 @@ MIB = 1 << 20
 TOPOLOGY = Topology(
     name="one-zone",
     cpus=2,
-    zones=(Zone(id=0, memory_bytes=1024 * MIB, cpus=(0, 1)),),
+    numa_nodes=(TopologyNode(id=0, memory_bytes=1024 * MIB, cpus=(0, 1)),),
     swap=(SwapDevice(size_bytes=64 * MIB, priority=10),),
 )
 
@@ -70,7 +70,7 @@ def test_a_name_describes_the_machine(making):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda making: with_topology(making, zones=(Zone(id=0, memory_bytes=1025 * MIB, cpus=(0, 1)),)),
+        lambda making: with_topology(making, numa_nodes=(TopologyNode(id=0, memory_bytes=1025 * MIB, cpus=(0, 1)),)),
         lambda making: with_topology(making, swap=()),
         lambda making: with_topology(making, swap=(SwapDevice(size_bytes=64 * MIB, priority=11),)),
         lambda making: with_ingredients(making, kernel_arguments=("root=/dev/vda", "ro")),

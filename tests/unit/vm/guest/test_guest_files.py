@@ -11,7 +11,7 @@ from memqos.errors import DeadlineError, UnfitFileError
 from memqos.target.fake import FakeTarget
 from memqos.vm.guest import installing
 from memqos.vm.guest.installing import LOOK, put_trees, start_units
-from memqos.vm.trees import AskedTree, bring_tree
+from memqos.vm.trees import CopiedTree, bring_tree
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_place_below_a_file_is_refused(look):
 
 def tree(tmp_path):
     (tmp_path / "crio").write_text("x")
-    return bring_tree("--guest-file", AskedTree(tmp_path / "crio", "/opt/crio"))
+    return bring_tree("--guest-file", CopiedTree(tmp_path / "crio", "/opt/crio"))
 
 
 def soon():

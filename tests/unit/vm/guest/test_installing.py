@@ -13,7 +13,7 @@ from memqos.target.fake import FakeTarget
 from memqos.vm.guest.installing import PACKAGES, install, put_in
 from memqos.vm.guest.view import kernel_config_of, packages_in, versions_of
 from memqos.vm.image.derived import kernel_release
-from memqos.vm.options import AskedProgram, BootOptions, check_options
+from memqos.vm.options import BootOptions, RuntimeBinary, check_options
 from memqos.vm.profile import Contents
 
 VERSIONS = {
@@ -79,7 +79,7 @@ def bring(tmp_path):
         path.write_bytes(content)
         path.chmod(mode)
         if option == "runtime_binary":
-            return check_options(BootOptions(runtime_files=(AskedProgram(name=runtime, path=path),), **more))
+            return check_options(BootOptions(runtime_files=(RuntimeBinary(name=runtime, path=path),), **more))
         return check_options(BootOptions(**{option: (path,) if option.endswith("debs") else path}))
 
     return bring

@@ -10,7 +10,7 @@ from memqos.errors import UsageError
 from memqos.target.local import LocalTarget
 from memqos.vm.guest import installing
 from memqos.vm.guest.installing import try_program
-from memqos.vm.profile import Told
+from memqos.vm.profile import ReportedProgram
 
 FEATURES = '{"ociVersionMin": "1.0.0", "annotations": {"org.opencontainers.runc.version": "1.2.5"}}'
 
@@ -70,7 +70,7 @@ def test_a_programs_identity(told, script, name, version):
         with pytest.raises(UsageError, match=r"'\./my-runc' does not run in the machine: it was killed by signal 11\."):
             told(script)
     else:
-        assert told(script) == Told(name=name, version=version)
+        assert told(script) == ReportedProgram(name=name, version=version)
 
 
 @pytest.mark.parametrize(
@@ -117,5 +117,5 @@ def is_dead(stat):
 def test_containerd_is_only_asked_for_its_version(told, tmp_path):
     """`containerd features` would start a second daemon."""
     script = f'echo "$1" >>{tmp_path}/asked; echo containerd github.com/containerd/containerd/v2 v2.1.9 1c4457e'
-    assert told(script, name="containerd") == Told(name="containerd", version="v2.1.9")
+    assert told(script, name="containerd") == ReportedProgram(name="containerd", version="v2.1.9")
     assert (tmp_path / "asked").read_text() == "--version\n"

@@ -7,7 +7,7 @@ import pytest
 from memqos.clock import Deadline
 from memqos.errors import MachineError
 from memqos.model.node import CgroupVersion
-from memqos.model.topology import HugePages, Processors, SwapDevice, Topology, Zone
+from memqos.model.topology import HugePages, Processors, SwapDevice, Topology, TopologyNode
 from memqos.target.fake import FakeTarget
 from memqos.vm.guest.view import Declared, parse_view, verify_guest, view_differences
 
@@ -16,10 +16,10 @@ MIB = 1 << 20
 TOPOLOGY = Topology(
     name="mine",
     cpus=2,
-    zones=(
-        Zone(id=0, memory_bytes=1024 * MIB, cpus=(0,), hugepages=(HugePages(size_bytes=2 * MIB, count=8),)),
-        Zone(id=1, memory_bytes=1024 * MIB, cpus=(1,)),
-        Zone(id=2, memory_bytes=64 * MIB),
+    numa_nodes=(
+        TopologyNode(id=0, memory_bytes=1024 * MIB, cpus=(0,), hugepages=(HugePages(size_bytes=2 * MIB, count=8),)),
+        TopologyNode(id=1, memory_bytes=1024 * MIB, cpus=(1,)),
+        TopologyNode(id=2, memory_bytes=64 * MIB),
     ),
     distances=((10, 20, 40), (20, 10, 40), (40, 40, 10)),
     swap=(SwapDevice(size_bytes=64 * MIB, priority=10), SwapDevice(size_bytes=128 * MIB)),
@@ -121,7 +121,9 @@ def test_each_difference_is_named_with_both_sides(old, new, words):
 
 
 def test_missing_zones_and_swap_devices_are_counted():
-    assert found(topology=replace(TOPOLOGY, zones=TOPOLOGY.zones[:1])) == ["it has 3 NUMA nodes, declared are 1"]
+    assert found(topology=replace(TOPOLOGY, numa_nodes=TOPOLOGY.numa_nodes[:1])) == [
+        "it has 3 NUMA nodes, declared are 1"
+    ]
     assert found(topology=replace(TOPOLOGY, swap=())) == ["it has 2 swap devices, declared are 0"]
 
 

@@ -49,7 +49,7 @@ STARVES = "[   21.0] rcu: rcu_preempt kthread starved for 5252 jiffies! g-1139 f
 )
 def test_a_timer_is_lost_when_the_kernel_waits_for_it_again(said, lost, tmp_path):
     (tmp_path / "serial.log").write_text(said)
-    assert Console(path=tmp_path / "serial.log").tells_of_a_lost_timer() is lost
+    assert Console(path=tmp_path / "serial.log").has_lost_its_timer() is lost
 
 
 def test_tail_is_the_end(tmp_path):
