@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from memqos.audits.answer import Audit
 from memqos.audits.explained_values import of_the_past
-from memqos.audits.motion import still
+from memqos.audits.live import still
 from memqos.audits.node_answers import described
 from memqos.audits.question import Question
 from memqos.catalog.allocation_state import STATUS_MANAGER, checkpoints_of, with_checkpoints, with_status_manager_state

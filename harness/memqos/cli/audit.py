@@ -135,7 +135,7 @@ def command(**given: Any) -> int:
     order.check_standard_input()
     show.check(order, several=len(places) > 1 and not alone)
     if show.watch:
-        from memqos.cli.audit_watch import drift_watched
+        from memqos.cli.audit_places import drift_watched
 
         return drift_watched(order, () if alone else places, every=show.every, looks=show.looks, as_json=show.as_json)
     if not alone:

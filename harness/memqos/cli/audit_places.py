@@ -1,4 +1,4 @@
-"""Audits of the nodes on a command line: recordings, folders of them, and live nodes."""
+"""Audits of the nodes on a command line, once or as a watch: recordings, folders of them, and live nodes."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from memqos.audits.answer import Audit
 from memqos.audits.exported import junit_text, metrics_text, sarif_document
 from memqos.audits.fleet import Fleet, NodeRow, row_of, row_of_error
+from memqos.audits.live import WRITER, Course, Event
 from memqos.audits.node_state import NodeState, node_state
+from memqos.catalog.recorded_contents import FOREIGN_WRITER
 from memqos.catalog.support_archives import is_archive
 from memqos.cli.audit_order import AuditOrder, is_url
-from memqos.clock import utc_now
-from memqos.errors import MachineryError, MemqosError, UsageError
+from memqos.cli.terminal import say
+from memqos.clock import SYSTEM_CLOCK, Clock, utc_now
+from memqos.errors import ExitCode, MachineryError, MemqosError, UsageError
 from memqos.model.pod import Pod
 
-__all__ = ["Judged", "judged_places", "places_in", "write_exports"]
+__all__ = ["Judged", "drift_watched", "judged_places", "places_in", "write_exports"]
 
 _RECORDINGS = (".json",)
 _MOST_PLACES = 20_000
@@ -167,3 +170,90 @@ def _replace(path: str, text: str, option: str) -> None:
         temporary.unlink(missing_ok=True)
         what = f"the file '{path}' cannot be written: {(error.strerror or str(error)).lower()}."
         raise UsageError(what, where=option, next_step="Use a writable path.") from None
+
+
+def drift_watched(
+    order: AuditOrder,
+    words: Sequence[str],
+    *,
+    every: float,
+    looks: int | None,
+    as_json: bool,
+    clock: Clock = SYSTEM_CLOCK,
+) -> int:
+    """Check the nodes again and again; 1 if anything drifted, else 0. looks: how often, None for no end.
+
+    A node that cannot be reached is reported, and tried again at the next look. as_json: a line for each event.
+    """
+    places = places_in(words) if words else [""]
+    courses = {place: Course(clock) for place in places}
+    pods = order.given_pods()
+    # Each look is confirmed by a second one. For a sum above pods the next looks do that: a look that waited for the
+    # kubelet's period would see nothing else meanwhile.
+    order = replace(order, settle=min(order.settle, every), waits=False)
+    drifted, reached, lost = False, False, set[str]()
+    number = 0
+    while looks is None or number < looks:
+        clock.sleep(every if number else 0.0)
+        number += 1
+        for place in places:
+            try:
+                audit = order.audit_of(place, pods) if place else order.audit(pods)
+            except MachineryError as error:
+                if place not in lost:
+                    say(f"{_clock_time()} {_named_place(place, order)}: cannot be read: {error}", err=True)
+                lost.add(place)
+                continue
+            except UsageError:
+                if not reached:
+                    raise
+                continue
+            lost.discard(place)
+            reached = True
+            for event in courses[place].step(audit):
+                drifted = drifted or event.kind == "drift"
+                say(
+                    _event_line(event, _named_place(place, order))
+                    if as_json
+                    else _event_text(event, _named_place(place, order))
+                )
+    if not reached:
+        return ExitCode.MACHINERY
+    return ExitCode.DEVIATES if drifted else ExitCode.CONFORMS
+
+
+def _clock_time() -> str:
+    return utc_now().strftime("%H:%M:%S")
+
+
+def _named_place(place: str, order: AuditOrder) -> str:
+    return place or order.target or str(order.tree)
+
+
+def _event_text(event: Event, place: str) -> str:
+    one = event.finding
+    if event.kind == "back":
+        return (
+            f"{_clock_time()} {place}: back: {one.knob} of {one.subject} is {one.expected} again, or its cgroup is gone"
+        )
+    writer = one.evidence.get(WRITER) or one.evidence.get(FOREIGN_WRITER)
+    by = f"; {writer}" if writer else ""
+    return f"{_clock_time()} {place}: drift: {one.knob} of {one.subject} is {one.observed}, expected {one.expected}{by}"
+
+
+def _event_line(event: Event, place: str) -> str:
+    one = event.finding
+    return json.dumps(
+        {
+            "memqos_format": 1,
+            "place": place,
+            "event": event.kind,
+            "after_seconds": round(event.after, 3),
+            "subject": str(one.subject),
+            "cgroup": one.cgroup,
+            "knob": one.knob,
+            "expected": one.expected,
+            "observed": one.observed,
+            "writer": one.evidence.get(WRITER) or one.evidence.get(FOREIGN_WRITER) or "",
+        }
+    )

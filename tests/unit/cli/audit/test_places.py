@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from memqos.audits.live import Course
-from memqos.cli import audit_watch
+from memqos.cli import audit_places
 from memqos.cli.audit_order import AuditOrder
 from memqos.cli.manifest_options import ManifestOptions
 from memqos.cli.node_options import KubeletOptions, NodeOptions, RuntimeOptions
@@ -324,10 +324,10 @@ def test_a_watch_reports_drift_and_its_end(told: Told, nodes: Path, monkeypatch:
 
     clock = Clock()
     told_events: list[str] = []
-    monkeypatch.setattr(audit_watch, "say", lambda text, **_: told_events.append(text))
-    monkeypatch.setattr(audit_watch, "Course", lambda _: Course(clock))
+    monkeypatch.setattr(audit_places, "say", lambda text, **_: told_events.append(text))
+    monkeypatch.setattr(audit_places, "Course", lambda _: Course(clock))
     order = order_of(nodes)
-    code = audit_watch.drift_watched(order, [str(path)], every=1.0, looks=5, as_json=True, clock=clock)
+    code = audit_places.drift_watched(order, [str(path)], every=1.0, looks=5, as_json=True, clock=clock)
     events = [json.loads(one) for one in told_events]
     assert code == 1
     assert {one["event"] for one in events[: len(events) // 2]} == {"drift"}
@@ -361,12 +361,12 @@ def test_a_watch_outlives_a_connection_that_breaks(
         return one
 
     monkeypatch.setattr(AuditOrder, "audit_of", audit_of)
-    code = audit_watch.drift_watched(
+    code = audit_places.drift_watched(
         order_of(nodes), ["ssh://root@n1"], every=1.0, looks=3, as_json=False, clock=Clock()
     )
     assert code == 0
     assert capsys.readouterr().err.count("cannot be read: the connection was lost.") == 1
     answers[:] = [TargetError("the connection was lost.")]
     assert (
-        audit_watch.drift_watched(order_of(nodes), ["ssh://n1"], every=1.0, looks=1, as_json=False, clock=Clock()) == 3
+        audit_places.drift_watched(order_of(nodes), ["ssh://n1"], every=1.0, looks=1, as_json=False, clock=Clock()) == 3
     )
