@@ -64,8 +64,7 @@ def resize_pods(
     idle = {pod.uid: {**_activities(pod), **activities.get(pod.uid, {})} for pod in pods}
     pods = [replace(allocated(pod, kubelet), status=None) for pod in admitted(pods, kubelet).pods]
     before = standing or expect(pods, kubelet)
-    planned = {pod.uid for pod in before.pods}
-    running = {pod.uid: seen_by(pod, kubelet) for pod in pods if pod.uid in planned}
+    running = {pod.uid: seen_by(pod, kubelet) for pod in pods if before.has(pod.uid)}
     matched = {uid: replace(pod, uid=uid) for uid, pod in _matched(running, desired)}
     wanted = admitted(matched.values(), kubelet)
     pairs = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,14 +68,12 @@ def concurrent_findings(
         module.stash[CONCURRENT_FAILURE] = ConcurrentFailure(name=name, error=error)
         telling.line(f"{name} failed next to another case; it and all following cases run alone: {error}")
 
-    upcoming = [] if failed else list(cases)
+    upcoming, is_left = [] if failed else list(cases), functools.partial(leaves, config, station.place)
     pods = alike(pod, max(1, min(settings.parallel, len(upcoming))))
     with (
         contextlib.ExitStack() as closing,
         station.node.requests_of_each(pods, kubelet) as askers,
-        concurrent_cases(
-            askers, upcoming, judge, on_failure=on_failure, leaves=lambda: leaves(config, station.place)
-        ) as ahead,
+        concurrent_cases(askers, upcoming, judge, on_failure=on_failure, leaves=is_left) as ahead,
     ):
         for folder in kept.values():
             closing.callback(folder.close)
