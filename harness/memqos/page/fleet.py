@@ -19,7 +19,7 @@ from memqos.report.words import how_many, plain
 
 __all__ = ["fleet_html"]
 
-Values = Mapping[str, Any]
+FleetValues = Mapping[str, Any]
 
 _DRIFTS_EACH = 40
 """Most deviations that are listed for a node; the count of the others is given."""
@@ -30,7 +30,7 @@ _ORDER = ("DRIFTED", "NOT_JUDGED", "INSUFFICIENT_EVIDENCE", "FULFILLED")
 _REASONS = 20
 
 
-def fleet_html(document: Values, *, when: datetime.datetime) -> str:
+def fleet_html(document: FleetValues, *, when: datetime.datetime) -> str:
     """The page of the document that `memqos audit PLACE PLACE… --json` prints. when: of the audit, in UTC."""
     styles = [page_source(name) for name in _STYLES]
     document = _plain(document)
@@ -62,7 +62,7 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def _node(row: Values) -> dict[str, Any]:
+def _node(row: FleetValues) -> dict[str, Any]:
     state = "NOT_JUDGED" if row["error"] else row["state"]
     drifts = row["drifts"]
     return {
@@ -74,7 +74,7 @@ def _node(row: Values) -> dict[str, Any]:
     }
 
 
-def _most_common(nodes: Sequence[Values]) -> list[tuple[str, int, int]]:
+def _most_common(nodes: Sequence[FleetValues]) -> list[tuple[str, int, int]]:
     """The reasons for *not observable*: each with values and nodes, the most frequent ones first."""
     values: Counter[str] = Counter()
     places: Counter[str] = Counter()

@@ -345,7 +345,7 @@ def test_the_machine_gets_its_memory_back():
 def test_memory_is_set_aside_in_the_smallest_huge_pages(sizes, smallest, tmp_path):
     for size in sizes:
         (tmp_path / f"hugepages-{size}kB").mkdir()
-    script = f'{shortage._SMALLEST}echo "$size $pool"'
+    script = f'{shortage.SMALLEST_POOL}echo "$size $pool"'
     done = subprocess.run(
         ["sh", "-euc", script, "memqos", "", "", "", "", tmp_path], capture_output=True, text=True, check=True
     )

@@ -6,7 +6,6 @@ import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import SYSTEM_CLOCK, Deadline
@@ -14,6 +13,7 @@ from memqos.enactor.base import Ability, AdmittedPod, Order, require
 from memqos.enactor.kubelet.configuration import configuration
 from memqos.enactor.kubelet.manifest import RUNTIME_CLASS, pod_manifest
 from memqos.enactor.kubelet.pod_status import (
+    Json,
     container_ids,
     container_statuses,
     is_resized,
@@ -37,7 +37,6 @@ from memqos.target.base import checked
 
 __all__ = ["Kubelet"]
 
-Json = dict[str, Any]
 
 _POD_SECONDS = 240.0
 _AT_A_TIME = 4

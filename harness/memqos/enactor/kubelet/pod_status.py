@@ -10,6 +10,7 @@ from memqos.model.pod import ContainerKind
 from memqos.model.quantity import Quantity
 
 __all__ = [
+    "Json",
     "container_ids",
     "container_statuses",
     "is_resized",

@@ -132,7 +132,7 @@ _KEPT = re.compile(r"^ +protection: \(([\d, ]+)\)$", re.MULTILINE)
 _AT_HAND = re.compile(r"^ +count: +(\d+)$", re.MULTILINE)
 
 # The smallest huge pages, in KiB.
-_SMALLEST = """\
+SMALLEST_POOL = """\
 size=
 for folder in "$5"/hugepages-*kB; do
   kib=${folder##*-}
@@ -182,7 +182,7 @@ def scarce(target: Target, hierarchy: Hierarchy) -> Iterator[None]:
         )
     folder = hierarchy.folder(ROOT)
     words = ("memqos", folder, str(LEAST_FREE_KIB), str(LEFT >> 10), KHUGEPAGED, POOLS)
-    argv = ["sh", "-ec", _SMALLEST + _TAKE, *words]
+    argv = ["sh", "-ec", SMALLEST_POOL + _TAKE, *words]
     before = checked(target.run(argv, deadline=Deadline.after(SECONDS)), where=target.address)
     try:
         yield
