@@ -240,8 +240,8 @@ _KUBELET = {
         runtime=KUBELET,
         since="1.27",
         sentence="A resize skips containers that do not run: the kubelet recreates them with the new size, but the "
-        "pod's cgroup keeps the old one. Seen on 1.34.7 (kubernetes/autoscaler#9829); a backport of the fix to 1.34 "
-        "was announced, but no release with it has been seen.",
+        "pod's cgroup keeps the old one. Seen on 1.34.7 (kubernetes/autoscaler#9829) and 1.36.2; a backport of the fix "
+        "to 1.34 was announced, but no release with it has been seen.",
         upstream="kubernetes#138760",
     ),
     "kubelet/resize-leaves-pod-protection": Fault(

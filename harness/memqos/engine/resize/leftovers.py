@@ -130,6 +130,7 @@ _SIZES = frozenset(
 )  # fmt: skip
 """The files of a pod that depend on its requests and limits, without memory QoS."""
 
+_BETWEEN_RUNS = frozenset({ContainerState.WAITING, ContainerState.TERMINATED})
 _LIMITS = frozenset({Knob.MEMORY_MAX, Knob.MEMORY_LIMIT_IN_BYTES})
 
 
@@ -211,19 +212,27 @@ class _Case:
             return False
         status = self.pod.status
         if status is not None:
-            return any(
-                one.restarts or one.state in {ContainerState.WAITING, ContainerState.TERMINATED}
-                for one in status.containers.values()
-            )
+            return any(one.restarts or one.state in _BETWEEN_RUNS for one in status.containers.values())
         # There is no other cause for a pod smaller than one of its containers.
         limits = [one.cgroup.knobs[Knob(finding.knob)].value for one in self.planned.containers if one.cgroup.knobs]
         largest = max((one.count for one in limits if isinstance(one, Bytes)), default=0)
         return finding.knob in _LIMITS and 0 < _bytes(finding) < largest
 
     def _containers_have(self, knob: str) -> bool:
-        """Whether a container's file has the allocated amount, and no file has another one."""
+        """Whether a container's file has the allocated amount, and no file has another one.
+
+        Without any container's file also whether all containers are between two runs: each next one gets the amount.
+        """
         verdicts = {one.verdict for planned in self.planned.containers for one in self._of(planned) if one.knob == knob}
-        return Verdict.CONFORMS in verdicts and Verdict.DEVIATES not in verdicts
+        if Verdict.DEVIATES in verdicts:
+            return False
+        return Verdict.CONFORMS in verdicts or self._is_between_runs
+
+    @property
+    def _is_between_runs(self) -> bool:
+        """Whether the status has no running container, and each was restarted before (seen with 1.36.2)."""
+        told = self.pod.status.containers.values() if self.pod.status is not None else ()
+        return bool(told) and all(one.restarts and one.state in _BETWEEN_RUNS for one in told)
 
 
 def _bytes(finding: Finding) -> int:

@@ -118,6 +118,30 @@ def test_all_files_of_such_a_pod():
     assert found(web("1Mi", "2Mi"), kubelet("1.34"), pod_files={"cpu.weight": "1"}) == {}
 
 
+RESTARTED = {"restarts": 6}
+
+
+@pytest.mark.parametrize(("more", "told"), [
+    # A pod that was resized while it crashed: 1.36.2 leaves memory.low and memory.max of the pod.
+    ({"status": status(state=ContainerState.TERMINATED, **RESTARTED)}, True),
+    ({"status": status(state=ContainerState.WAITING, **RESTARTED)}, True),
+    ({"status": status(state=ContainerState.TERMINATED)}, False),
+    ({"status": status(**RESTARTED)}, False),
+    ({}, False),
+])  # fmt: skip
+def test_the_pod_whose_containers_are_all_between_two_runs(more, told):
+    one, under = web("40Mi", "128Mi", **more), kubelet("1.36", **QOS)
+    held = {"memory.low": "33554432", "memory.max": "100663296"}
+    plan, findings = judged(one, under, pod_files=held)
+    unseen = [
+        replace(found, verdict=Verdict.NOT_OBSERVABLE) if found.subject.container else found for found in findings
+    ]
+    expected = {(POD, knob): Leftover.STOPPED_CONTAINER for knob in held} if told else {}
+    assert {
+        (str(about), knob): kind for (about, knob), kind in leftovers(unseen, plan, [one], under).items()
+    } == expected
+
+
 def test_on_cgroup_v1():
     node = replace(NODE, cgroup_version=CgroupVersion.V1)
     one, limit = web("1536Mi", "1536Mi"), "memory.limit_in_bytes"
