@@ -22,7 +22,7 @@ LINUX = "linux"
 FOUND = "found by memqos: docs/explanation/found.md"
 """The `upstream` of a fault without an upstream report."""
 
-_SCOPE_OOM_POLICY = "opencontainers/cgroups#41, in its 0.0.8, which runc's main branch has, and 1.5.1 has not"
+_SCOPE_OOM_POLICY = FEATURES[RuntimeName.RUNC][Feature.OOM_GROUP_IS_OOM_POLICY].upstream
 _SCOPE_NO_SWAP = "opencontainers/cgroups#74, moby#51446"
 
 
