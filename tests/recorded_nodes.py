@@ -1,4 +1,4 @@
-"""Recordings of nodes that never were: pods drawn at random, and control files as the plan of their kubelet has them.
+"""Recordings of nodes that never were: pods drawn at random, and interface files as the plan of their kubelet has them.
 
 For sizes that no machine of ours has: fleets of a thousand nodes, nodes of 250 pods and ten thousand cgroups. What the
 engine says is true by construction here, so these recordings test everything but the engine.

@@ -17,7 +17,7 @@
     │   ├── ImageError          … an image could not be built              exit 3
     │   ├── TargetError         … a machine could not be reached or read   exit 3
     │   ├── RuntimeCallError    … a container runtime answered an error    exit 3
-    │   ├── CgroupFileError     … a control file does not parse            exit 3
+    │   ├── CgroupFileError     … an interface file does not parse            exit 3
     │   └── DeadlineError       … a named condition was not met in time    exit 3
     └── NonconformanceError     the system under test is wrong             exit 1
 
@@ -226,7 +226,7 @@ class RuntimeCallError(MachineryError):
 
 
 class CgroupFileError(MachineryError):
-    """A control file does not parse; data: path, line, text."""
+    """An interface file does not parse; data: path, line, text."""
 
 
 class DeadlineError(MachineryError):

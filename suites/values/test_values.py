@@ -1,4 +1,4 @@
-"""Values at rest: every control file while the pods of the catalogue run under one kubelet."""
+"""Values at rest: every interface file while the pods of the catalogue run under one kubelet."""
 
 import pytest
 

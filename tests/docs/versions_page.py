@@ -8,7 +8,7 @@ PAGE = DOCS / "reference" / "versions.md"
 
 HEAD = """# Versions of runtimes
 
-Differences between versions of container runtimes and OCI runtimes that affect control files. Translations and plans
+Differences between versions of container runtimes and OCI runtimes that affect interface files. Translations and plans
 use this table, `memqos.engine.translate.versions.FEATURES`. For faults of released versions that a run shows, see
 [known deviations](known-deviations.md#what-is-known).
 

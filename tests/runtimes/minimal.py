@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An OCI runtime that has no more than the specification's command line: create, start, state, kill and delete.
 
-It writes control files of cgroup v2 alone, knows no systemd, no --root, no --version, no features and no update, and
+It writes interface files of cgroup v2 alone, knows no systemd, no --root, no --version, no features and no update, and
 says so in its help. Runs with the machine's Python as root; for tests of what memqos makes of a runtime like this.
 """
 
@@ -40,7 +40,7 @@ def amount(value):
 
 
 def files_of(resources):
-    """The control files that linux.resources decides, in order."""
+    """The interface files that linux.resources decides, in order."""
     memory, cpu = resources.get("memory", {}), resources.get("cpu", {})
     if limit := memory.get("limit"):
         yield "memory.max", amount(limit)

@@ -56,7 +56,7 @@ class Cgroup:
         return self.folder
 
     def file(self, name: str) -> Path:
-        """A control file."""
+        """An interface file."""
         return self.folder / name
 
     def complete(self) -> None:
@@ -103,7 +103,7 @@ class LegacyCgroup(Cgroup):
         return self.mounts.get(SYSTEMD, self.mount) / self.below
 
     def file(self, name: str) -> Path:
-        """A control file, in the hierarchy of its controller (the first word of its name)."""
+        """An interface file, in the hierarchy of its controller (the first word of its name)."""
         return self.mounts.get(name.partition(".")[0], self.mount) / self.below / name
 
     def complete(self) -> None:
@@ -197,7 +197,7 @@ def get(path: Path | str) -> str:
 
 
 def put(path: Path | str, text: str) -> None:
-    """Write text to a control file with one write(2)."""
+    """Write text to an interface file with one write(2)."""
     try:
         files.write(path, text.encode())
     except OSError as error:

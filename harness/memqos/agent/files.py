@@ -20,7 +20,7 @@ def content(path: str | os.PathLike[str]) -> bytes:
 
 
 def write(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write to an existing file in one call, as control files require; OSError if the kernel refuses it."""
+    """Write to an existing file in one call, as interface files require; OSError if the kernel refuses it."""
     file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(file, data)

@@ -54,7 +54,7 @@ def audit(
     was_pods: str | Path | Pod | Iterable[str | Path | Pod] | None = None,
     known: Iterable[str | Path] = (),
 ) -> Audit:
-    """Audit a recorded node: one finding for each control file that the kubelet's rules set. Prints nothing.
+    """Audit a recorded node: one finding for each interface file that the kubelet's rules set. Prints nothing.
 
     recording: a file that `memqos collect` wrote, or the result of `load_tree`. Each other argument replaces a part of
     the recording; None keeps it. pods: a manifest's path, a `Pod`, or several of them. kubelet_config: settings, a

@@ -28,7 +28,7 @@ def _of_rows(rows: Iterable[NodeRow]) -> Iterator[str]:
     given = tuple(rows)
     yield from _head("memqos_audit_judged", "Whether the node could be judged.")
     yield from (_line("memqos_audit_judged", int(not row.error), node=row.name) for row in given)
-    yield from _head("memqos_audit_findings", "Control files by verdict.")
+    yield from _head("memqos_audit_findings", "Interface files by verdict.")
     for row in given:
         for verdict, count in row.counts.items():
             yield _line("memqos_audit_findings", count, node=row.name, verdict=verdict)

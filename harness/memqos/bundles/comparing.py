@@ -1,7 +1,7 @@
 """Compares two runs: findings that are new, missing or changed, by claim and system, and differences of the runs.
 
-A case is the same in both if its id and its system are the same, a finding if subject and control file are. If each run
-has only one system, the systems may differ, so that a runtime can be compared with its next version.
+A case is the same in both if its id and its system are the same, a finding if subject and interface file are. If each
+run has only one system, the systems may differ, so that a runtime can be compared with its next version.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _told(result: TestResult) -> str:
 
 
 def _findings(result: TestResult) -> dict[tuple[str, str, int], Finding]:
-    """The findings by subject, control file and index among equal ones: a case may judge the same file twice."""
+    """The findings by subject, interface file and index among equal ones: a case may judge the same file twice."""
     found: dict[tuple[str, str, int], Finding] = {}
     counted: dict[tuple[str, str], int] = {}
     for finding in result.findings:

@@ -4,7 +4,7 @@ Also the programs other than kubelet and runtime that write cgroup files, or kil
 them.
 
 The list is vm/foreign-writers.toml, each entry with its source. A program is named only if the recording shows it: by
-its pod, by an annotation of the pod in question, or by a control file or a cgroup that only it has.
+its pod, by an annotation of the pod in question, or by an interface file or a cgroup that only it has.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ _Text = Annotated[str, Meta(min_length=1, description="a string that is not empt
 
 
 class WrittenFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The control files that a program writes, by the level of their cgroup; qos: above pods."""
+    """The interface files that a program writes, by the level of their cgroup; qos: above pods."""
 
     qos: tuple[_Text, ...] = ()
     pod: tuple[_Text, ...] = ()

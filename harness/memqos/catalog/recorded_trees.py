@@ -1,4 +1,4 @@
-"""Recorded trees: the control files of one node in a JSON file with its pods and configuration.
+"""Recorded trees: the interface files of one node in a JSON file with its pods and configuration.
 
 docs/reference/recorded-trees.md describes the format.
 """
@@ -431,4 +431,4 @@ def _cgroups(cgroups: Mapping[str, dict[str, Any]], file: str) -> Iterator[tuple
         known = known or bool(texts.keys() & {*Knob, OOM_SCORE_ADJ})
         yield where, CgroupReading(path=where, files=texts)
     if not known:
-        raise format_error("no cgroup has a control file that memqos knows.", file, "cgroups")
+        raise format_error("no cgroup has an interface file that memqos knows.", file, "cgroups")

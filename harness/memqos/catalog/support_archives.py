@@ -1,7 +1,7 @@
 """Nodes from support archives: a sosreport, whose plug-in `cgroups` copies /sys/fs/cgroup, as a recording.
 
 A sosreport copies files one after the other, over minutes, and has no second reading. The notes name parts of a
-recording that it lacks. A must-gather has pods and no control files: it is used as a source of pods.
+recording that it lacks. A must-gather has pods and no interface files: it is used as a source of pods.
 Source: sosreport/sos, sos/report/plugins/{cgroups,kernel,numa,processor,crio,containerd,kubernetes,openshift}.py.
 """
 
@@ -79,12 +79,12 @@ def _root(path: Path) -> Path | None:
 def archived(place: str | Path) -> Mapping[str, Any]:
     """The node in an archive as a recording's document.
 
-    Raises UsageError for an unreadable archive, for one without control files, and for a must-gather.
+    Raises UsageError for an unreadable archive, for one without interface files, and for a must-gather.
     """
     path = Path(place)
     if is_must_gather(path):
         raise UsageError(
-            "a must-gather has pods and no control file of a node.",
+            "a must-gather has pods and no interface file of a node.",
             where=str(place),
             next_step=f"Audit a sosreport or a recording of the node with --pods {place} -R.",
         )

@@ -52,7 +52,7 @@ class CgroupMount:
     version: CgroupVersion = CgroupVersion.V2
 
     def file(self, path: CgroupPath, name: str = "") -> str:
-        """The absolute path of a control file of a cgroup, or of the cgroup's own folder."""
+        """The absolute path of an interface file of a cgroup, or of the cgroup's own folder."""
         parts = (*path.parts, name) if name else path.parts
         return posixpath.join(self.folder, *parts)
 
@@ -131,11 +131,11 @@ class Hierarchy(Protocol):
         ...
 
     def file(self, path: CgroupPath, name: str) -> str:
-        """The absolute path of a control file of a cgroup."""
+        """The absolute path of an interface file of a cgroup."""
         ...
 
     def lacks(self, name: str) -> bool:
-        """Whether no cgroup can have this control file, since its controller is not delegated."""
+        """Whether no cgroup can have this interface file, since its controller is not delegated."""
         ...
 
     def folder(self, path: CgroupPath) -> str:
@@ -180,7 +180,7 @@ class Unified:
         return Unified(replace(self.mount, folder=self.mount.file(path)), above=above, controllers=controllers)
 
     def lacks(self, name: str) -> bool:
-        """Whether no cgroup can have this control file, since its controller is not delegated."""
+        """Whether no cgroup can have this interface file, since its controller is not delegated."""
         controller = name.partition(".")[0]
         return self.controllers is not None and controller in _CONTROLLERS and controller not in self.controllers
 
@@ -200,7 +200,7 @@ class Unified:
         return "memory_recursiveprot" in self.mount.options
 
     def file(self, path: CgroupPath, name: str) -> str:
-        """The absolute path of a control file of a cgroup."""
+        """The absolute path of an interface file of a cgroup."""
         return self.mount.file(path, name)
 
     def folder(self, path: CgroupPath) -> str:

@@ -1,4 +1,4 @@
-"""PURE parsing of the kernel's control files, one by one, or many in one command's output.
+"""PURE parsing of the kernel's interface files, one by one, or many in one command's output.
 
 A malformed file raises CgroupFileError with path, line and text. New keys appear from kernel to kernel, so flat-keyed
 files are read by key and unknown keys are kept. Numbers are the kernel's own: ASCII digits, no sign, at most 64 bits.

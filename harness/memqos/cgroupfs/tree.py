@@ -59,7 +59,7 @@ class CgroupTree:
         return NoFile.NO_FILE if text is None else text.decode("utf-8", "backslashreplace")
 
     def write(self, path: CgroupPath, name: str, text: str, *, deadline: Deadline) -> None:
-        """Write this text to a control file at once; TargetError if the kernel refuses it or the file is missing."""
+        """Write this text to an interface file at once; TargetError if the kernel refuses it or the file is missing."""
         self.target.write(self.hierarchy.file(path, name), text.encode(), deadline=deadline)
 
     def exists(self, path: CgroupPath, *, deadline: Deadline) -> bool:

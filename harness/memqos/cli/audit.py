@@ -23,7 +23,7 @@ from memqos.errors import ExitCode, MemqosError, UsageError
 
 __all__ = ["command"]
 
-HELP = """Judge nodes on which kubelets run pods: does every control file hold what the kubelet's rules require?
+HELP = """Judge nodes on which kubelets run pods: does every interface file hold what the kubelet's rules require?
 
 A PLACE is a recording (docs/reference/recorded-trees.md), as `memqos collect` writes it, a folder of recordings, or a
 node that is only read: ssh://[USER@]HOST, local://, docker://NAME for one of kind, kubectl://NODE. Configuration, node

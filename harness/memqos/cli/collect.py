@@ -16,7 +16,7 @@ from memqos.target.opening import check_url
 
 __all__ = ["command"]
 
-HELP = """Collect a node: its control files, counters, containers and pods, and its kubelet's configuration.
+HELP = """Collect a node: its interface files, counters, containers and pods, and its kubelet's configuration.
 
 It only reads the node. One program, which needs nothing but Python 3.6, runs there and prints a JSON document
 (docs/reference/recorded-trees.md); --print shows the program. Environment variables, commands, secrets and annotations

@@ -1,4 +1,4 @@
-"""`memqos expect`: what every control file must hold for these pods, and why.
+"""`memqos expect`: what every interface file must hold for these pods, and why.
 
 The rarely used answers, about changes and resizes, are imported late: imports take most of the command's time.
 Everything is planned, even if only some pods and containers are printed.
@@ -97,7 +97,7 @@ def _bare(cgroup: PlannedCgroup) -> PlannedCgroup:
 
 _ALL = "all"
 
-HELP = """Print what every control file must hold for the pods in FILE… under a kubelet of one release.
+HELP = """Print what every interface file must hold for the pods in FILE… under a kubelet of one release.
 
 FILE is what kubectl takes, in YAML or JSON: Pods, and objects that create pods (Deployment, StatefulSet, DaemonSet,
 ReplicaSet, ReplicationController, Job, CronJob, PodTemplate), one or several, in a List or not; a folder of such files;
@@ -158,7 +158,7 @@ Errors in the texts of the enhancement proposals:
     "reads standard input. May be repeated, and may be a folder of *.conf files: merged in order as by --config-dir.",
 )
 @kubelet_options
-@click.option("--why", metavar="KNOB", help="Print the reason chain of one control file, like memory.high.")
+@click.option("--why", metavar="KNOB", help="Print the reason chain of one interface file, like memory.high.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--diff", nargs=2, metavar="A B", help="Print what changes from release A to release B.")
 @click.option(
@@ -501,4 +501,4 @@ def _knob(name: str | None) -> Knob | None:
     try:
         return Knob(name)
     except ValueError:
-        raise UnknownNameError.of("control file", name, [knob.value for knob in Knob], where="--why") from None
+        raise UnknownNameError.of("interface file", name, [knob.value for knob in Knob], where="--why") from None

@@ -24,7 +24,7 @@ deviates to the smallest example.
 
 Examples are pods of every kind (init containers, sidecars, overhead, pod-level resources, amounts of every size and
 spelling), resizes, restarts of the kubelet with another configuration, and lifecycles of a container: create, update,
-exec, restart, daemon-reload, in random order. One machine tries many at the same time, and every control file is
+exec, restart, daemon-reload, in random order. One machine tries many at the same time, and every interface file is
 judged. A deviation is tried again with ever smaller examples; the smallest one is printed with the command that repeats
 it. Known deviations are reported as known.
 

@@ -30,9 +30,9 @@ PAGES: dict[str, str] = {
     "watch": "Run, and rerun whenever the runtime binary changes.",
     "baseline": "Write a file that accepts a run's deviations until a date.",
     "mutants": "Make systems wrong on purpose, and report which claims notice.",
-    "expect": "Print what every control file must hold for these pods, and why.",
+    "expect": "Print what every interface file must hold for these pods, and why.",
     "explore": "Judge random pods and requests, and shrink what deviates.",
-    "audit": "Judge a node that runs pods, live or recorded: which control file deviates, and why.",
+    "audit": "Judge a node that runs pods, live or recorded: which interface file deviates, and why.",
     "analyze": "Analyse a benchmark's samples above memory.high: sleeping, thrashing, killed, or ended otherwise.",
     "collect": "Collect a node that runs pods into a file for audit.",
     "vectors": "Print literal cases of what kubelets write, for other programs' table tests.",
@@ -87,13 +87,13 @@ def _page(verb: str) -> click.Command:  # noqa: C901, PLR0912 - one case for eac
 HELP = """Test Kubernetes memory QoS on cgroup v2.
 
 memqos boots Linux machines, runs containers in them through a real runtime, applies the kubelet's rules, and checks
-the values in the control files and the kernel's behaviour.
+the values in the interface files and the kernel's behaviour.
 
 \b
 Begin with:
   memqos doctor                                  check whether this host can run memqos
   memqos run                                     run the default conformance cases and print a verdict
-  memqos expect pod.yaml --kubernetes 1.36       print what every control file must hold, and why
+  memqos expect pod.yaml --kubernetes 1.36       print what every interface file must hold, and why
 """
 
 

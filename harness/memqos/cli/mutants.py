@@ -31,7 +31,7 @@ HELP = """Make systems wrong on purpose, and see which claims notice: proof that
 
 A mutant is an OCI runtime, a CRI server, an enforcement, a systemd unit, another writer or a kernel condition that is
 wrong in one way. For each mutant memqos runs the cases that can notice it, fastest first, and stops at the first kill.
-It prints the claim that killed the mutant, and whether the claim named the right control file of the right cgroup.
+It prints the claim that killed the mutant, and whether the claim named the right interface file of the right cgroup.
 
 The mutants are rows of data in vm/mutants. --mutants adds your own: see docs/how-to/mutants.md.
 

@@ -22,7 +22,7 @@ Examples:
 
 EXPORT = """Print literal cases as JSON.
 
-A case has a pod, a configuration and a node, and what every control file must hold. The pods and configurations are
+A case has a pod, a configuration and a node, and what every interface file must hold. The pods and configurations are
 those of memqos's own catalogue, as far as the release accepts them, or the given ones. docs/how-to/use-vectors.md has
 the fields and an example in Go.
 

@@ -5,7 +5,7 @@
 It needs only Python 3.6 or later. Run it as root; without root the document names the unreadable parts.
 docs/reference/recorded-trees.md describes the fields.
 
-The lists below determine what leaves the node: control files of cgroups by prefix, and by name the fields of pods, of
+The lists below determine what leaves the node: interface files of cgroups by prefix, and by name the fields of pods, of
 the kubelet's configuration and of its command line. Not collected: environment variables, commands, arguments, labels,
 secrets, tokens, and annotations other than those that write cgroups. It starts only `kubelet --version` and
 `runc --version`.
@@ -352,7 +352,7 @@ class Tree:
         return found
 
     def read(self, path: str, names: Optional[Tuple[str, ...]] = None, numa: bool = False) -> Optional[Dict[str, str]]:
-        """The control files of one cgroup, only those with these names if any are given; None if it is gone."""
+        """The interface files of one cgroup, only those with these names if any are given; None if it is gone."""
         found: Dict[str, str] = {}
         gone = True
         for controller, point in self.folders.items():

@@ -167,8 +167,8 @@ class Step:
     """One cgroup to create, adopt, change, give back or remove.
 
     subject: the cgroup's name for readers. unit: its systemd slice, "" with the cgroupfs driver. properties: set
-    through systemd before any write. writes: control file and text, in this order. making: further properties for a
-    slice that an adoption has to create. keeps, keeps_properties: control files and properties whose values are saved
+    through systemd before any write. writes: interface file and text, in this order. making: further properties for a
+    slice that an adoption has to create. keeps, keeps_properties: interface files and properties whose values are saved
     for GIVE_BACK.
     """
 

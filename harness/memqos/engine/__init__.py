@@ -1,1 +1,1 @@
-"""The reference engine: which value each control file must hold, and why. Pure: no I/O, no clock, no packages."""
+"""The reference engine: which value each interface file must hold, and why. Pure: no I/O, no clock, no packages."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypedDict
 
-from memqos.engine.cgroup.control_files import CONTROL_FILES, ControlFiles
+from memqos.engine.cgroup.interface_files import CONTROL_FILES, ControlFiles
 from memqos.engine.cgroup.layout import Layout
 from memqos.engine.node.cgroup_driver import driver_of
 from memqos.engine.plan import Input
@@ -69,7 +69,7 @@ class Kubelet:
     capacity, allocatable: cpu and memory; allocatable as `engine.allocatable` defines it.
     cfs_period: µs per quota, as sent.
     single_process_oom_kill: the effective value; kills_whole_group: whether containers get memory.oom.group 1.
-    v2: whether the node mounts cgroup v2 alone; files: the control files of its version of cgroups.
+    v2: whether the node mounts cgroup v2 alone; files: the interface files of its version of cgroups.
     driver_assumed: an assumption about the driver or a contradiction of it, "" for none. build: a note about a build
     before a release, "" for a release. exclusive_cpus: whether containers with exclusive CPUs (static CPU Manager) get
     no quota.

@@ -2,7 +2,7 @@
 
 The plan: the expected tree of cgroups, each knob with its value and its chain of reasons.
 
-A ruling: the value written into one control file, and a function for its reason.
+A ruling: the value written into one interface file, and a function for its reason.
 
 The reason is computed on demand, so a plan without reasons costs only the arithmetic. To save time too, rulings and the
 cases and requests behind them are not frozen: they never leave the engine, nothing changes them, a container needs a
@@ -234,7 +234,7 @@ class Plan:
 
     variant: whose rules apply. layout: the cgroup driver, and the cgroups of containers. node: the kubepods cgroup;
     qos: the burstable and besteffort cgroups; reserved: those of kube- and system-reserved, if enforced.
-    revisions: rule family to revision, in the words of reasons. unavailable: the control files that no cgroup of this
+    revisions: rule family to revision, in the words of reasons. unavailable: the interface files that no cgroup of this
     plan has, and why; empty in a plan without reasons. ignored: given fields and annotations without effect, such as
     fields that the release does not know. remarks: assumptions, unread input, and problems on a real node. unmodelled:
     the uid of a pod whose cgroups the rules cannot compute, and why: its values here may be wrong. not_modelled: the
@@ -350,7 +350,7 @@ def expected(
 
 
 def unified_entries(rulings: Rulings) -> dict[str, str]:
-    """Rulings as entries of a unified map: control file to text, without unwritten files."""
+    """Rulings as entries of a unified map: interface file to text, without unwritten files."""
     return {str(knob): str(ruling.written) for knob, ruling in rulings.items() if ruling.written is not ABSENT}
 
 

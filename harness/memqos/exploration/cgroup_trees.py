@@ -41,7 +41,7 @@ FILES: Mapping[str, str] = {
     "max": "memory.max",
     "swap": "memory.swap.max",
 }
-"""The control file of each field."""
+"""The interface file of each field."""
 _USES = ("file", "anon")
 ROOT = CgroupPath.parse("/tree")
 _MOST_USE, _MOST_CGROUPS, _MOST_DEPTH = 256 * MIB, 24, 4

@@ -25,13 +25,13 @@ Described = dict[str, Any]
 
 
 def put(path: str, text: str) -> None:
-    """Write a control file."""
+    """Write an interface file."""
     with open(path, "w") as stream:
         stream.write(text)
 
 
 def text_of(path: str) -> str:
-    """A control file's text, "" for a missing one."""
+    """An interface file's text, "" for a missing one."""
     try:
         with open(path) as stream:
             return stream.read()

@@ -86,7 +86,7 @@ class Bench:
         return population
 
     def judge(self, population: Population) -> Sequence[Finding]:
-        """Read all cgroups again, and give a finding for every control file of node, QoS classes, pods and containers.
+        """Read all cgroups again, and give a finding for every interface file of node, classes, pods and containers.
 
         A deviation that is listed for these runtime versions is *known*. Raises MachineryError for a pod that did not
         start, unless the runtime refused a valid request, which is a finding.

@@ -13,7 +13,7 @@ class ContainerResources:
     """CRI LinuxContainerResources as the kubelet sends them; 0, "" and empty mean "not specified", as in proto3.
 
     cpu_period and cpu_quota in µs (quota -1: no limit), memory amounts in bytes, hugepage_limits in bytes by CRI
-    page size name ("2MB"), unified: control file name to text, cgroup v2 only.
+    page size name ("2MB"), unified: interface file name to text, cgroup v2 only.
     """
 
     cpu_period: int = 0

@@ -1,4 +1,4 @@
-"""Control files ("knobs") of a cgroup, and the values they can hold.
+"""Interface files ("knobs") of a cgroup, and the values they can hold.
 
 Absent, zero and max differ: `ABSENT` means that the file was not written (or does not exist), `Bytes(0)` is a written
 zero, `MAX` is the word "max" (no limit). Most files of cgroup v1 have no such word: `UNLIMITED` is the -1 written there
@@ -43,7 +43,7 @@ class Absent(Enum):
 
 
 class Max(Enum):
-    """The type of `MAX`: the word "max" in a control file, no limit."""
+    """The type of `MAX`: the word "max" in an interface file, no limit."""
 
     MAX = "max"
 
@@ -118,7 +118,7 @@ KnobValue = Bytes | Number | CpuMax | Text | Max | Unlimited | Absent
 
 
 class Knob(StrEnum):
-    """The control files that memqos plans and reads; the value is the file's name.
+    """The interface files that memqos plans and reads; the value is the file's name.
 
     `versions` says where a file exists: cpuset.* and pids.max on both versions of cgroups, the others on one.
     """

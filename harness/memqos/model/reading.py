@@ -1,9 +1,9 @@
-"""Observations: the text of control files at one instant, and its typed values.
+"""Observations: the text of interface files at one instant, and its typed values.
 
 A reading keeps the kernel's text. A missing file, an unreadable file and a file that was not requested differ, and none
 is zero.
 
-`read_back` gives the text of a control file after a write, which may differ from the written text.
+`read_back` gives the text of an interface file after a write, which may differ from the written text.
 """
 
 from __future__ import annotations

@@ -218,11 +218,11 @@ _FILES = {
     "cpus": "cpuset.cpus",
     "mems": "cpuset.mems",
 }
-"""The control file of each field."""
+"""The interface file of each field."""
 
 
 def _asked_files(case: AnyRequestCase) -> frozenset[str]:
-    """The control files to which the requests give another value than the kernel's default."""
+    """The interface files to which the requests give another value than the kernel's default."""
     found: dict[str, str] = {}
     for request in case.requests:
         words = getattr(request, "resources", request)

@@ -239,7 +239,7 @@ class FakeRig:
 
     @cached_property
     def _files(self) -> frozenset[str]:
-        """The control files of a cgroup below the root."""
+        """The interface files of a cgroup below the root."""
         cgroups, one = FakePlace(runtimes=self._runtimes).cgroups, CgroupPath.parse("/system.slice")
         cgroups.make(one)
         return frozenset(cgroups.snapshot()[one])

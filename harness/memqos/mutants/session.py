@@ -208,7 +208,7 @@ class MachineRig:
 
     @cached_property
     def files(self) -> Sequence[str]:
-        """The control files of one of the machine's own cgroups."""
+        """The interface files of one of the machine's own cgroups."""
         folder = self._node.tree.hierarchy.folder(CgroupPath.parse("/system.slice"))
         return self._target.list(folder, deadline=_soon()) or ()
 

@@ -69,7 +69,7 @@ _Seconds = Annotated[float, Meta(ge=0, le=60, description="0 to 60 seconds")]
 
 
 class _Amount(str, Parsed):
-    """A number, a quantity or a string, as the text for a control file."""
+    """A number, a quantity or a string, as the text for an interface file."""
 
     words = 'a whole number, an amount such as "4Mi" or a text such as "max"'
 
@@ -130,7 +130,7 @@ class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Write(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A write to a control file. text: with a sign it is added to the current amount."""
+    """A write to an interface file. text: with a sign it is added to the current amount."""
 
     file: _Text
     text: _Amount
@@ -260,7 +260,7 @@ class PlanChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if self.file not in list(Knob):
-            raise ValueError(f"'file' must be a control file that a kubelet writes, not '{self.file[:40]}'.")
+            raise ValueError(f"'file' must be an interface file that a kubelet writes, not '{self.file[:40]}'.")
         _check_argument(self.do, self.to)
         if self.do == "move" and self.to not in _LEVELS:
             raise ValueError(f"'to' of 'move' must be one of {', '.join(_LEVELS)}, not '{str(self.to)[:40]}'.")

@@ -136,7 +136,7 @@ def _rule(finding: Finding) -> str:
 
 
 def _amount(text: str, knob: str) -> str:
-    """A control file's value, with its amount in MiB or KiB."""
+    """An interface file's value, with its amount in MiB or KiB."""
     is_bytes = "memory" in knob and text.isascii() and text.isdecimal()
     return shown_amount(Bytes(int(text))) if is_bytes else text or "nothing"
 

@@ -87,7 +87,7 @@ memqos.caseView = (index) => {
     box.addEventListener("input", () => show(box.checked));
     show(false);
     return [element("label", {}, box, ` all ${nodes.size} cgroups`),
-      element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Control files by cgroup" }, element("table", { class: "tree" },
+      element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Interface files by cgroup" }, element("table", { class: "tree" },
         element("thead", {}, element("tr", {}, ["file", "expected", "observed", "verdict"].map((name) => element("th", { scope: "col" }, name)))), body))];
   };
 
@@ -100,7 +100,7 @@ memqos.caseView = (index) => {
     const parts = [];
     if (evidence.told) parts.push(element("p", { class: "note" }, evidence.told.join("\n")));
     if ((evidence.charts || []).length) parts.push(element("h3", {}, "Charts"), memqos.charts.section(evidence.charts, index, one, new Map(findings.map((finding) => [finding.cgroup, finding.subject]))));
-    if (findings.some((finding) => finding.cgroup) || evidence.tree) parts.push(element("h3", {}, "Control files, expected and observed"), folded("by cgroup", { open: one.outcome === 1 }, treeView(evidence.tree || [], findings)));
+    if (findings.some((finding) => finding.cgroup) || evidence.tree) parts.push(element("h3", {}, "Interface files, expected and observed"), folded("by cgroup", { open: one.outcome === 1 }, treeView(evidence.tree || [], findings)));
     if (evidence.manifests) parts.push(element("h3", {}, "Manifests"), evidence.manifests.map((text) => folded("pods and the kubelet's configuration as given", {}, element("pre", {}, text))));
     if (evidence.requests) parts.push(element("h3", {}, `Requests to the runtime (${evidence.requests.length})`), evidence.requests.map(requestView));
     if (evidence.logs) parts.push(element("h3", {}, "Logs"), Object.entries(evidence.logs).map(([name, text]) => folded(name, {}, element("pre", {}, text))));

@@ -49,7 +49,7 @@ exit 0
 class TargetFacts:
     """A target's facts. hierarchy: its cgroup mounts; pressure: whether the kernel keeps PSI averages of cgroups.
 
-    controllers: those of the root cgroup, which can be delegated; on cgroup v1 the mounted ones. zswap: the control
+    controllers: those of the root cgroup, which can be delegated; on cgroup v1 the mounted ones. zswap: the interface
     files for a cgroup's use of it (memory.zswap.max from Linux 5.19 on, memory.zswap.writeback from 6.8 on); empty if
     the kernel has no zswap. zswap_is_on: whether it is enabled. delegated: the cgroup that systemd delegates to an
     ordinary user, if the node's cgroups are below one; else "".

@@ -74,7 +74,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnDifference:
-    """Findings of one claim and control file that differ between columns for the same reasons.
+    """Findings of one claim and interface file that differ between columns for the same reasons.
 
     what: "expected", or "observed" if the expected values are equal and one column deviates. count: of findings.
     example, values: the subject of the first finding, and its values by column. reasons: its rules by column, if they
@@ -151,7 +151,7 @@ def _columns(results: Sequence[TestResult]) -> dict[_System, Column]:
 
 
 def _differences(results: Sequence[TestResult], columns: Mapping[_System, Column]) -> Iterator[ColumnDifference]:
-    """Differences between the columns, grouped by claim, control file and rules; in the columns' order."""
+    """Differences between the columns, grouped by claim, interface file and rules; in the columns' order."""
     same: dict[tuple[str, str, str, str, int], dict[str, Finding]] = {}
     for result in results:
         if result.profile:

@@ -71,7 +71,7 @@ class Target(Protocol):
         ...
 
     def write(self, path: str, data: bytes, *, deadline: Deadline, mode: int | None = None) -> None:
-        """Write these bytes to a file in one system call, as control files require; a refusal raises TargetError.
+        """Write these bytes to a file in one system call, as interface files require; a refusal raises TargetError.
 
         mode: permission bits of a new or replaced regular file; None keeps them.
         """

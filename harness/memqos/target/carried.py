@@ -117,7 +117,7 @@ class CarriedTarget:
     def write(self, path: str, data: bytes, *, deadline: Deadline, mode: int | None = None) -> None:
         """One system call writes all bytes; with a mode, replace the file by a new one.
 
-        A write of no bytes truncates a regular file and does nothing to a control file.
+        A write of no bytes truncates a regular file and does nothing to an interface file.
         """
         script = REPLACE if mode is not None else WRITE if data else WRITE_EMPTY
         size = str(max(len(data), 1))

@@ -70,7 +70,7 @@ class LocalTarget:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            # Reading a control file of a cgroup that was removed after the open fails with ENODEV.
+            # Reading an interface file of a cgroup that was removed after the open fails with ENODEV.
             if not Path(path).exists():
                 return None
             raise self._refused("reading", path, error) from error

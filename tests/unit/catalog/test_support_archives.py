@@ -149,7 +149,7 @@ def test_a_must_gather_alone_is_refused_with_the_next_step(tmp_path: Path) -> No
     place = must_gather(tmp_path)
     assert is_must_gather(place)
     assert is_archive(place)
-    with pytest.raises(UsageError, match="has pods and no control file") as error:
+    with pytest.raises(UsageError, match="has pods and no interface file") as error:
         archived(place)
     assert f"--pods {place} -R" in error.value.next_step
 

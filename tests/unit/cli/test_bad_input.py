@@ -120,9 +120,9 @@ def test_nodes_and_configurations(told, config, arguments, says):
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
-    (("--why", "memory.hgih"), ["--why: there is no control file 'memory.hgih'", "Did you mean 'memory.high'? Known"]),
+    (("--why", "memory.hgih"), ["--why: there is no interface file 'memory.hgih'", "Did you mean 'memory.high'?"]),
     (("--why", "cpu.wight"), ["Did you mean 'cpu.weight'"]),
-    (("--why", "x" * 4000), ["--why: there is no control file '" + "x" * 80 + "'.\n", "Known: memory.min, "]),
+    (("--why", "x" * 4000), ["--why: there is no interface file '" + "x" * 80 + "'.\n", "Known: memory.min, "]),
     (("--set", "nonsense"), ["--set: 'nonsense' is not key=value", "Write key=value, such as"]),
     (("--set", "featureGates.MemoryQoS=maybe"), ["--set featureGates.MemoryQoS: ", "true or false, got 'maybe'"]),
     (("--set", "memoryThrotlingFactor=0.8"), ["unknown field 'memoryThrotlingFactor'", "'memoryThrottlingFactor'?"]),

@@ -58,7 +58,7 @@ def test_all_languages_with_named_runtimes(told):
         "  CRI LinuxContainerResources, as the kubelet sends them",
         "  OCI linux.resources, as cri-o 1.36 makes them",
         "  the equivalent Docker HostConfig",
-        "  control files, as crun 1.21 writes them",
+        "  interface files, as crun 1.21 writes them",
     ]
     assert "    hugetlb.2MB.max   0\n" in out
 

@@ -335,7 +335,7 @@ def test_a_slice_that_systemd_does_not_stop(mount: Path, systemd: SystemdOnASock
 
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Control files that hold the last text written, as a kernel's do; an ordinary file keeps a longer tail."""
+    """Interface files that hold the last text written, as a kernel's do; an ordinary file keeps a longer tail."""
 
     def put(path: Path, text: str) -> None:
         path.write_text(text)

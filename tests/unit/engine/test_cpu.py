@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from memqos.engine.cgroup.control_files import cpu_limit
 from memqos.engine.cgroup.cpu import int64, milli_to_shares, shares_to_weight, systemd_quota
+from memqos.engine.cgroup.interface_files import cpu_limit
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import UNEXPLAINED

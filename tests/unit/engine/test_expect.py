@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from memqos.engine.cgroup.control_files import CONTROL_FILES
+from memqos.engine.cgroup.interface_files import CONTROL_FILES
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import UNEXPLAINED, Level

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.engine.cgroup.control_files import default_text, is_unknown_file, setting_names, shows_default
+from memqos.engine.cgroup.interface_files import default_text, is_unknown_file, setting_names, shows_default
 
 LISTED = [
     "cgroup.controllers",

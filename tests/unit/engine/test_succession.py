@@ -178,7 +178,7 @@ def test_a_running_container_keeps_the_score_of_a_node_that_has_grown():
     assert now.oom_score_adj_reason == was.oom_score_adj_reason != fresh.oom_score_adj_reason
 
 
-def test_control_files_missing_before_are_planned_anew():
+def test_interface_files_missing_before_are_planned_anew():
     plain = replace(NODE, hugepage_sizes=())
     before = expect(PODS, Kubelet.of(node=plain, settings=TIERED, release="1.36"))
     assert Knob.HUGETLB_2MB_MAX not in before.pods[0].cgroup.knobs

@@ -91,7 +91,9 @@ def test_errors_name_file_and_line(loaded, old: str, new: str, told: str) -> Non
 def test_a_planned_file_that_no_kubelet_writes_is_named(loaded) -> None:
     row = ROW.replace('kind = "OCI runtime"', 'kind = "enforcement"')
     before, _, _ = row.partition("oci = ")
-    with pytest.raises(ManifestError, match="'file' must be a control file that a kubelet writes, not 'oom_score_adj'"):
+    with pytest.raises(
+        ManifestError, match="'file' must be an interface file that a kubelet writes, not 'oom_score_adj'"
+    ):
         loaded(f'{before}plan = {{ change = [{{ level = "pod", file = "oom_score_adj", do = "drop" }}] }}\n')
 
 

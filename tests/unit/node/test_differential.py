@@ -55,8 +55,8 @@ def test_files_may_differ_where_the_models_do_and_nowhere_else(one, other, verdi
 
 def test_of_several_findings_on_the_same_each_is_compared():
     same, odd = (
-        finding("all kept", "all kept", knob="control files"),
-        finding("io is gone", "all kept", knob="control files"),
+        finding("all kept", "all kept", knob="interface files"),
+        finding("io is gone", "all kept", knob="interface files"),
     )
     found = compared({"limit": [odd, same]}, {"limit": [same, same]}, NAMES)
     assert [one.verdict for one in found] == [Verdict.DEVIATES, Verdict.CONFORMS]

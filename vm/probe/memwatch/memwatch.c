@@ -1,5 +1,5 @@
 /*
- * memwatch: reads control files of cgroups whenever they change, and reports changes, one JSON object per line.
+ * memwatch: reads interface files of cgroups whenever they change, and reports changes, one JSON object per line.
  *
  * It reads commands from standard input, one per line, with words separated by tabs, and exits at its end:
  *

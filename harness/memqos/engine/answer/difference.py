@@ -24,8 +24,8 @@ _Key = tuple[Level, str, str, str]
 class Difference:
     """One difference.
 
-    subject: the pod, container or cgroup. what: a control file, "qos class", "admission", "creation", "oom_score_adj",
-    or a field of a message ("cri cpu_shares").
+    subject: the pod, container or cgroup. what: an interface file, "qos class", "admission", "creation",
+    "oom_score_adj", or a field of a message ("cri cpu_shares").
     before, after: as text; an unwritten file reads "not written (max)". A reason is None where nothing is planned.
     """
 

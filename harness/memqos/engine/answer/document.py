@@ -5,7 +5,7 @@ The text equals that of `json.dumps(value, indent=1)`; values that many cgroups 
 `memqos expect --json` prints a plan, and evidence keeps it as plan.json.
 
 Top level: memqos_format (1), release, variant, driver, cgroup_version, revisions (rule family to revision), pods,
-cgroups, unavailable (control file to the reason why no cgroup has it), ignored (field, origin, what: fields that the
+cgroups, unavailable (interface file to the reason why no cgroup has it), ignored (field, origin, what: fields that the
 release does not know, annotations without effect), refusals (of the kubelet, the API server or the scheduler: by);
 not_modelled (runtimes), if any.
 
@@ -290,7 +290,7 @@ def _container(
 
 
 def cgroup_document(cgroup: PlannedCgroup) -> Document:
-    """One cgroup of a plan, with the expected value of each control file."""
+    """One cgroup of a plan, with the expected value of each interface file."""
     return _cgroup(cgroup, _Whole())
 
 
@@ -310,7 +310,7 @@ def _knobs(knobs: Mapping[Knob, Expected]) -> Document:
 
 
 def expected_document(expected: Expected) -> Document:
-    """The expected value of one control file; written is null for an unwritten file."""
+    """The expected value of one interface file; written is null for an unwritten file."""
     found: Document = {
         "written": None if expected.written is ABSENT else str(expected.written),
         "value": None if expected.unmodelled else str(expected.value),

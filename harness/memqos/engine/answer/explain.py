@@ -91,7 +91,7 @@ def failure(finding: Finding, *, mount: str = MOUNT) -> str:
     if finding.reason is not None and finding.verdict is not Verdict.CONFORMS:
         lines += reason_lines(finding.reason, indent="  ")
     lines += [f"  seen     {name}: {text}" for name, text in finding.evidence.items()]
-    # Only control files have a dot in their name: an exit code or oom_score_adj is not in the cgroup.
+    # Only interface files have a dot in their name: an exit code or oom_score_adj is not in the cgroup.
     if finding.verdict is not Verdict.CONFORMS and finding.cgroup.startswith("/") and "." in finding.knob:
         hierarchy = f"/{Knob(finding.knob).controller}" if finding.knob in _ON_V1_ALONE else ""
         lines.append(f"  look     cat {mount}{hierarchy}{finding.cgroup.rstrip('/')}/{finding.knob}")

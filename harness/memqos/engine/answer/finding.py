@@ -4,7 +4,7 @@ Setter: a runtime writes containers' files; a kubelet, or memqos in its place, w
 wrote itself and reads back is no finding about a runtime.
 
 Hops: a request becomes a stored specification, a bundle's config.json, the OCI runtime's own state, the properties of
-a systemd unit, and the text of a control file. Each hop is the work of a different program.
+a systemd unit, and the text of an interface file. Each hop is the work of a different program.
 
 Subjects: what a finding is about, as a value; its name for readers is derived from it.
 """
@@ -152,7 +152,7 @@ class Hop(StrEnum):
     CONFIG = "config.json"
     STATE = "the OCI runtime's state.json"
     UNIT = "the systemd unit"
-    FILE = "the control file"
+    FILE = "the interface file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +207,7 @@ HELD = "held before"
 
 
 def first_lost(hops: Sequence[HopHeld], *, knob: str, observed: str, own_bundle: bool = False) -> Loss:
-    """The hop at which a deviating control file lost its value; observed: the file's text.
+    """The hop at which a deviating interface file lost its value; observed: the file's text.
 
     own_bundle: whether memqos wrote config.json, so no daemon can have lost anything before it.
 
@@ -270,7 +270,7 @@ class Finding:
     """One expectation and its observation.
 
     subject: its name for readers ("container app of pod default/web", "kubepods"); cgroup: its path;
-    knob: the control file, or a behaviour's name ("throttling", "OOM kill").
+    knob: the interface file, or a behaviour's name ("throttling", "OOM kill").
     set_by: what set the observed value, or should have set it.
     expected, observed: as text. reason: the chain behind `expected`, None for a behaviour that no rule computes.
     why_not: for NOT_OBSERVABLE, the reason.
@@ -293,7 +293,7 @@ class Finding:
     measured: bool = False
 
     def __str__(self) -> str:
-        """One line: the verdict, the control file and its cgroup's name, what was observed, and what was expected."""
+        """One line: the verdict, the interface file and its cgroup's name, what was observed, and what was expected."""
         if self.verdict is Verdict.NOT_OBSERVABLE:
             return f"{self.verdict}: {self.knob} of {self.subject}: {self.why_not}"
         if self.verdict is Verdict.CONFORMS:

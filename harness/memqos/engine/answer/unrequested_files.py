@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
-from memqos.engine.cgroup.control_files import default_text, is_unknown_file, shows_default
+from memqos.engine.cgroup.interface_files import default_text, is_unknown_file, shows_default
 from memqos.engine.plan import Reason
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath

@@ -90,7 +90,7 @@ Unsure = Callable[[PlannedCgroup, Knob], str]
 """Why the plan is uncertain about a knob of a cgroup; "" where it is certain."""
 
 OOM_SCORE_ADJ = "oom_score_adj"
-"""Not a control file: a reading may have the value of a container's first process under this name."""
+"""Not an interface file: a reading may have the value of a container's first process under this name."""
 
 _BURSTABLE_SCORES = frozenset(map(str, BURSTABLE_SCORES))
 
@@ -102,7 +102,7 @@ VERSION_UNKNOWN = "versions of the runtime differ here, and this one's version i
 
 
 def judged_files(version: CgroupVersion) -> tuple[str, ...]:
-    """The control files that a reading needs for a complete verdict."""
+    """The interface files that a reading needs for a complete verdict."""
     return tuple(str(knob) for knob in knobs_of(version))
 
 

@@ -1,1 +1,1 @@
-"""Cgroups and their control files: paths, values, and the kernel's arithmetic of protection."""
+"""Cgroups and their interface files: paths, values, and the kernel's arithmetic of protection."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from memqos.engine.cgroup.control_files import cpu_limit
 from memqos.engine.cgroup.cpu import shares_to_weight, systemd_quota
+from memqos.engine.cgroup.interface_files import cpu_limit
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason, Ruling, Why
 from memqos.engine.releases.table import Family, Novelty

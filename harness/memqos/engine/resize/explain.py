@@ -37,7 +37,7 @@ def resize_text(plan: ResizePlan) -> str:
 
 
 def resize_reasons(plan: ResizePlan, knob: Knob) -> str:
-    """The steps that write one control file, with the reasons of its value, and the resizes without such a step."""
+    """The steps that write one interface file, with the reasons of its value, and the resizes without such a step."""
     parts = []
     for one in plan.resizes:
         lines = [_head(one), *reason_lines(one.reason, indent="  ")]

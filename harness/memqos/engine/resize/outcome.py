@@ -70,8 +70,8 @@ class Activity(StrEnum):
 class Left:
     """A value of the old size that a resize leaves behind.
 
-    subject: the cgroup's name for readers. knob: a control file, or oom_score_adj. holds: the value that stays; anew:
-    that of a new pod of the same size. cause: why no step writes it; "" if unknown. upstream: its report, "" for none.
+    subject: the cgroup's name for readers. knob: an interface file, or oom_score_adj. holds: the value that stays;
+    anew: that of a new pod of the same size. cause: why no step writes it; "" if unknown. upstream: its report, "" for none.
     """
 
     subject: Subject
@@ -90,8 +90,8 @@ class ResizeStep:
     resource: "memory" or "cpu", "" for a container that is stopped or started. path: the pod's cgroup. container: ""
     for the pod. message: what is sent to the runtime, None for a write. knobs: the written files of the cgroup with
     their resulting values; empty for none. past_driver: whether a write goes directly to the files, past the cgroup
-    driver (up to 1.31). reach: the effect of a message for which the OCI runtime writes no control file, or an unknown
-    one; "" if it writes the container's files.
+    driver (up to 1.31). reach: the effect of a message for which the OCI runtime writes no interface file, or an
+    unknown one; "" if it writes the container's files.
     """
 
     kind: StepKind

@@ -54,7 +54,7 @@ _OVERRIDES = {"cpushares": "shares", "cpuquota": "quota", "cpuperiod": "period",
 class AnnotatedRequest:
     """A request after the CRI runtime applied annotations.
 
-    by: the control files set by an annotation, with its name. unmodelled: the files that an annotation changes in an
+    by: the interface files set by an annotation, with its name. unmodelled: the files that an annotation changes in an
     unknown way, with the reason. refusal: the runtime's error about an annotation, "" for none.
     """
 
@@ -148,7 +148,7 @@ def _unified_names(container: str, runtimes: Runtimes) -> tuple[str, ...]:
 
 
 def _entries(text: str) -> dict[str, str] | None:
-    """Control file to text of "memory.high=8000000;memory.low=MTAwMDAw"; None where an entry has no "=".
+    """Interface file to text of "memory.high=8000000;memory.low=MTAwMDAw"; None where an entry has no "=".
 
     A value that is valid base64 is decoded, even a number: eight digits are valid base64.
     """

@@ -42,7 +42,7 @@ _WHY: Mapping[Knob, str] = {
 def unsaid(sent: ContainerResources, written: Mapping[str, str]) -> tuple[Unsayable, ...]:
     """Values in the container's files that the runtime adds to the message.
 
-    written: control file to text, only for files that plans cover.
+    written: interface file to text, only for files that plans cover.
     """
     said = {
         Knob.MEMORY_MAX: sent.memory_limit_in_bytes,
@@ -71,7 +71,7 @@ def unsaid(sent: ContainerResources, written: Mapping[str, str]) -> tuple[Unsaya
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldFile:
-    """One control file.
+    """One interface file.
 
     written: the text that the OCI runtime writes, "" for none. shows: the file's text then. reloaded: its text after
     `systemctl daemon-reload`, "" if that is not modelled (systemd with cgroup v1).

@@ -1,4 +1,4 @@
-"""crun on cgroup v2, 1.8 to 1.29: from linux.resources to control files and unit properties.
+"""crun on cgroup v2, 1.8 to 1.29: from linux.resources to interface files and unit properties.
 
 With systemd, crun keeps the processes in a cgroup below the scope and writes the files there; the scope itself has only
 the values set as properties. Source: containers/crun src/libcrun/cgroup-resources.c, cgroup-systemd.c.

@@ -3,7 +3,7 @@
 HostConfig: CRI LinuxContainerResources as Docker's HostConfig, and fields that Docker lacks.
 
 HostConfig has limits, shares, sets of CPUs and nodes, and a reservation (memory.low). It has no memory.min,
-memory.high, memory.oom.group, huge pages, or other control files by name. Source: moby `HostConfig` and
+memory.high, memory.oom.group, huge pages, or other interface files by name. Source: moby `HostConfig` and
 `verifyPlatformContainerResources`, engines 20.10 to 28.
 
 The Docker Engine: from a HostConfig to the OCI runtime's request.

@@ -36,7 +36,7 @@ class Language(StrEnum):
     FILES = "files"
 
 
-# Control file to its fields: in CRI, in OCI (section.field), in Docker. Unified entries and huge page limits have the
+# Interface file to its fields: in CRI, in OCI (section.field), in Docker. Unified entries and huge page limits have the
 # file's own name.
 _FIELDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
     Knob.MEMORY_MAX: (("memory_limit_in_bytes",), ("memory.limit",), ("Memory",)),
@@ -130,7 +130,7 @@ def translation_lines(
             Language.CRI: ("CRI LinuxContainerResources, as the kubelet sends them", _cri_lines(sent, found)),
             Language.OCI: (f"OCI linux.resources, as {found.cri} makes them", _oci_lines(found)),
             Language.DOCKER: ("the equivalent Docker HostConfig", _docker_lines(found)),
-            Language.FILES: (f"control files, as {found.oci_runtime} writes them", _file_lines(found)),
+            Language.FILES: (f"interface files, as {found.oci_runtime} writes them", _file_lines(found)),
         }[language]
         yield f"{indent}{title}"
         yield from (f"{indent}  {line}" for line in body)
@@ -214,7 +214,7 @@ def flat_document(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def oci_names(knob: str) -> frozenset[str]:
-    """The fields of linux.resources behind a control file, by the names of `flat_document`."""
+    """The fields of linux.resources behind an interface file, by the names of `flat_document`."""
     _, fields, _ = _FIELDS.get(knob, ((), (), ()))
     # Swap is memory+swap less memory.
     more = _FIELDS[Knob.MEMORY_MAX][1] if knob == Knob.MEMORY_SWAP_MAX else ()
@@ -226,7 +226,7 @@ def _page_size(knob: str) -> str:
 
 
 def knob_lines(sent: ContainerResources, found: ContainerTranslation, knob: Knob, *, indent: str = "") -> list[str]:
-    """One control file at each hop: its field in each language, and the resulting file."""
+    """One interface file at each hop: its field in each language, and the resulting file."""
     size = _page_size(knob)
     classic = _FIELDS.get(knob, ((), (), ()))
     spoken = (

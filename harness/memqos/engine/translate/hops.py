@@ -1,4 +1,4 @@
-"""The expected content of each hop between a request and a control file, and the content of a hop's document.
+"""The expected content of each hop between a request and an interface file, and the content of a hop's document.
 
 The documents are config.json of the OCI runtime specification (the daemon's stored spec has the same form), runc's
 state.json (libcontainer, configs.Cgroup and configs.Resources), and a scope's properties as `systemctl show` prints

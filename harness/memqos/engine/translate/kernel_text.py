@@ -1,4 +1,4 @@
-"""The text of a control file after a write.
+"""The text of an interface file after a write.
 
 Lists of CPUs and memory nodes, "0-3,5": as numbers, and as bits with their bytes in the wrong order.
 

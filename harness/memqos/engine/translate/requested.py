@@ -120,7 +120,7 @@ AnyRequest = ContainerResources | HostConfig | OciRequest
 class _Held:
     """The results of all requests with one version of the runtimes.
 
-    created, stored: linux.resources of the first request, and of all so far. values: the expected texts of control
+    created, stored: linux.resources of the first request, and of all so far. values: the expected texts of interface
     files: written ones, or requested ones that the daemon drops. properties: of the systemd unit, by name. annotated:
     those of them that annotations request. subgroup: the cgroup of the values below that of the unit, "" for the unit's
     own. kept: Docker's stored HostConfig, for requests in Docker's form. inexpressible: values that the request cannot
@@ -179,12 +179,12 @@ class RequestedContainer:
 
     @property
     def inexpressible(self) -> Mapping[str, str]:
-        """The control files whose value the runtime's request cannot express, with the reason."""
+        """The interface files whose value the runtime's request cannot express, with the reason."""
         return self.held[0].inexpressible if self.held else {}
 
     @property
     def named(self) -> frozenset[str]:
-        """The control files that a request names or that a runtime writes in addition."""
+        """The interface files that a request names or that a runtime writes in addition."""
         return frozenset(knob for held in self.held for knob in (*held.values, *held.inexpressible))
 
 

@@ -28,7 +28,7 @@ __all__ = [
 class Unsayable:
     """A value that the other language cannot express.
 
-    knob: the control file (or "oom_score_adj") that does not change. value: the wanted text. why: one sentence.
+    knob: the interface file (or "oom_score_adj") that does not change. value: the wanted text. why: one sentence.
     wordless: whether it was not requested, since there is no field for it: the file's text is then no finding about a
     runtime.
     """
@@ -46,7 +46,7 @@ class OciResources:
     None is a missing field; zero is a field with 0; -1 is "no limit" for the memory amounts (bytes) and the quota (µs).
     memory_swap: memory and swap together. check_before_update: whether an update refuses a limit below current usage.
     cpus, mems: lists such as "0-3,5"; "" is a field without CPUs or nodes. hugepage_limits: page size name ("2MB") and
-    bytes, in order, the last of a size wins. unified: control file name to text, cgroup v2 only.
+    bytes, in order, the last of a size wins. unified: interface file name to text, cgroup v2 only.
     """
 
     memory_limit: int | None = None
@@ -152,7 +152,7 @@ class RuntimeHost:
 class RuntimeWrites:
     """One application of linux.resources.
 
-    files: (control file, text) in the order of writing, in the cgroup with the processes; the last one of a name
+    files: (interface file, text) in the order of writing, in the cgroup with the processes; the last one of a name
     counts. scope: computes the properties, which plans do not need; None for none.
     subgroup: the cgroup below the scope in which `files` are, "" for the scope itself. refusal: the runtime's error, ""
     for none; after an error nothing is written.
@@ -173,7 +173,7 @@ class RuntimeWrites:
 
     @property
     def texts(self) -> dict[str, str]:
-        """Control file to the last text written."""
+        """Interface file to the last text written."""
         return {str(name): text for name, text in self.files}
 
 

@@ -1,4 +1,4 @@
-"""runc on cgroup v2, 1.1 to 1.5 and its main branch: from linux.resources to control files and unit properties.
+"""runc on cgroup v2, 1.1 to 1.5 and its main branch: from linux.resources to interface files and unit properties.
 
 With the systemd driver runc sets the properties first, then writes the same files as without. Sources:
 opencontainers/runc libcontainer/cgroups (1.1, 1.2) and opencontainers/cgroups fs2 and systemd/v2.go (from 1.3).

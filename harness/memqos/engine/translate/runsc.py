@@ -1,4 +1,4 @@
-"""runsc (gVisor) on cgroup v2, 2022 to 2026: from linux.resources to control files and unit properties.
+"""runsc (gVisor) on cgroup v2, 2022 to 2026: from linux.resources to interface files and unit properties.
 
 A directly driven container is a sandbox: its cgroup has the sandbox's processes with the container's memory. With
 systemd runsc sets properties of the scope and writes no file; without, it only writes files. Source: google/gvisor

@@ -86,7 +86,7 @@ def runtime_writes(
     stored: the container's resources so far, for an update; None for a creation.
     """
     if oci.runtime not in _WRITERS:
-        raise ValueError(f"{oci.runtime} writes no control files: give the traits of runc or crun")
+        raise ValueError(f"{oci.runtime} writes no interface files: give the traits of runc or crun")
     if stored is not None:
         resources = set_by_update(resources, stored, oci)
         # systemd changes the OOMPolicy of no running scope, so runc sets it only at creation.

@@ -86,7 +86,7 @@ def stand_in(runtimes: Runtimes) -> tuple[str, str]:
 
 _UPDATED: Mapping[RuntimeName, tuple[str, str]] = {
     RuntimeName.RUNSC: (
-        "{runtime} keeps the new resources in its own state and writes no control file: the pod's limit counts",
+        "{runtime} keeps the new resources in its own state and writes no interface file: the pod's limit counts",
         "gVisor runsc/container, Update (the sandbox's root container alone)",
     ),
     RuntimeName.KATA: (
@@ -97,7 +97,7 @@ _UPDATED: Mapping[RuntimeName, tuple[str, str]] = {
 
 
 def reach_of_update(runtimes: Runtimes) -> tuple[str, str]:
-    """The effect of UpdateContainerResources if it does not write the container's control files, and the source.
+    """The effect of UpdateContainerResources if it does not write the container's interface files, and the source.
 
     ("", "") for runtimes that write these files. For a runtime that is not modelled, the effect is unknown.
     """

@@ -1,4 +1,4 @@
-"""The unit properties of control files, and the effect of a daemon-reload on a file.
+"""The unit properties of interface files, and the effect of a daemon-reload on a file.
 
 Whenever systemd applies a unit again, as after a daemon-reload, it writes every memory, cpu and cpuset file that it
 knows: from the unit's property if set, else its own default. Files that it does not know keep their value. Source:
@@ -50,7 +50,7 @@ PROPERTY_OF: Mapping[str, str] = {
     Knob.CPUSET_MEMS: "AllowedMemoryNodes",
     Knob.PIDS_MAX: "TasksMax",
 }
-"""Control file to the property that systemd writes it from."""
+"""Interface file to the property that systemd writes it from."""
 
 LEGACY_PROPERTY_OF: Mapping[str, str] = {Knob.MEMORY_LIMIT_IN_BYTES: "MemoryLimit", Knob.CPU_SHARES: "CPUShares"}
 """The same for the files of cgroup v1; its quota and period are two files with the properties of cpu.max."""

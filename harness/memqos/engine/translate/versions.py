@@ -47,7 +47,7 @@ __all__ = [
 
 
 class RuntimeName(StrEnum):
-    """The programs that translate: CRI to OCI (the first seven), and OCI to control files (the others).
+    """The programs that translate: CRI to OCI (the first seven), and OCI to interface files (the others).
 
     DOCKER is the Docker Engine; memqos sends it a CRI request as a HostConfig. PODMAN has the same API. BUNDLES is
     memqos itself: it makes bundles for an OCI runtime that it drives directly, like containerd. OTHER_CRI and OTHER_OCI

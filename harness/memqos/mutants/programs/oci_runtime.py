@@ -263,7 +263,7 @@ class Folder:
             yield Folder(path)
 
     def write(self, name: str, text: str) -> None:
-        """Write a control file; text that begins with + is added to the current amount."""
+        """Write an interface file; text that begins with + is added to the current amount."""
         file = f"{self.path}/{name}"
         if text.startswith(("+", "-")):
             held = read(file).strip()

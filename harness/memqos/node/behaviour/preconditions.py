@@ -48,7 +48,7 @@ class Preconditions:
                 "on it."
                 if unknown
                 else f"no file is named that the behaviour of pod {self.pod.namespace}/{self.pod.name} rests on.",
-                next_step="Name the control files whose planned values the test relies on: rests_on=[…].",
+                next_step="Name the interface files whose planned values the test relies on: rests_on=[…].",
             )
 
     def judge(self, samples: Sequence[Sample]) -> tuple[Finding, ...]:

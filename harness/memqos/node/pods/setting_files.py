@@ -10,7 +10,7 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Setter, subject_of
 from memqos.engine.answer.unrequested_files import Unnamed, unnamed_findings
-from memqos.engine.cgroup.control_files import SUBTREE_CONTROL, setting_names
+from memqos.engine.cgroup.interface_files import SUBTREE_CONTROL, setting_names
 from memqos.engine.plan import Plan, PlannedContainer, PlannedPod
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.specification import not_modelled, unspecified

@@ -18,7 +18,7 @@ from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.answer.unrequested_files import Unnamed, unnamed_findings
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, PROCESSES, judge_cgroup, outside_finding
-from memqos.engine.cgroup.control_files import SUBTREE_CONTROL, is_unknown_file
+from memqos.engine.cgroup.interface_files import SUBTREE_CONTROL, is_unknown_file
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import PlannedCgroup
 from memqos.engine.translate.memory_policy import DEFAULT_POLICY

@@ -47,7 +47,7 @@ def kept_findings(
         findings += [
             _neighbour(path, name, expected=str(files[name]).strip(), observed=str(after[path][name]).strip())
             for name in changed
-        ] or [_neighbour(path, "control files", expected="as before", observed="as before")]
+        ] or [_neighbour(path, "interface files", expected="as before", observed="as before")]
     return findings
 
 

@@ -101,7 +101,7 @@ class VectorRefusal(TypedDict):
 
 
 class VectorFile(TypedDict):
-    """A control file."""
+    """An interface file."""
 
     written: str | None
     """null: nothing is written."""
@@ -375,7 +375,7 @@ class MutantDeviation(TypedDict):
     """The observation by which a claim killed a mutant."""
 
     knob: str
-    """The control file, or the name of another observation."""
+    """The interface file, or the name of another observation."""
     level: str
     """Its level, as seen from the container: container, scope, sibling, pod, class, node, sandbox, request, machine."""
     expected: str

@@ -65,7 +65,7 @@ class HopState(TypedDict):
 
 
 class Loss(TypedDict):
-    """The first hop to a control file that does not have the requested value."""
+    """The first hop to an interface file that does not have the requested value."""
 
     by: str
     """The program that lost the value first; empty if no hop is observable."""
@@ -101,7 +101,7 @@ class _Finding(TypedDict):
     cgroup: str
     """CgroupPath below the cgroup mount; empty if the observation is not a cgroup's file."""
     knob: str
-    """The control file, or the name of another observation."""
+    """The interface file, or the name of another observation."""
     set_by: Setter
     expected: str
     observed: str
@@ -256,7 +256,7 @@ class Matrix(TypedDict):
     """
     rows: list[MatrixRow]
     differences: list[MatrixDifference]
-    """Expected or observed values that differ between columns: one entry for each claim, control file and pair of
+    """Expected or observed values that differ between columns: one entry for each claim, interface file and pair of
     rules.
     """
 

@@ -90,7 +90,7 @@ class Reason(TypedDict):
 
 
 class Knob(TypedDict):
-    """The expectation for one control file."""
+    """The expectation for one interface file."""
 
     written: str | None
     """The written text; null for an unwritten file: bytes, a number, 'max' (-1 on cgroup v1), 'quota period', a list of
@@ -239,7 +239,7 @@ class Plan(TypedDict):
     """Given fields that the release does not know, with the consequence."""
     remarks: NotRequired[list[Remark]]
     unavailable: NotRequired[dict[ControlFile, Reason]]
-    """Control files that no cgroup of the plan has, with the reason."""
+    """Interface files that no cgroup of the plan has, with the reason."""
     revisions: dict[str, str]
     pods: list[Pod]
     cgroups: Annotated[list[Cgroup], Meta(min_length=1)]
@@ -269,7 +269,7 @@ class Unsayable(TypedDict):
     """A value that the interface has no field for."""
 
     knob: str
-    """The control file that does not change, or 'oom_score_adj'."""
+    """The interface file that does not change, or 'oom_score_adj'."""
     value: str
     why: str
 
@@ -300,7 +300,7 @@ class DockerSteps(TypedDict):
 
 
 class WrittenFile(TypedDict):
-    """One control file and its text."""
+    """One interface file and its text."""
 
     name: str
     written: str | None
@@ -311,7 +311,7 @@ class WrittenFile(TypedDict):
 
 
 class ContainerFiles(TypedDict):
-    """The control files of a container and of its scope."""
+    """The interface files of a container and of its scope."""
 
     below_scope: str
     """The cgroup below the scope with the files; empty for the scope itself."""
@@ -440,7 +440,7 @@ class ResizeStep(TypedDict):
     cri: NotRequired[ResizeMessage]
     knobs: NotRequired[dict[str, Knob]]
     reach: NotRequired[str]
-    """The effect of UpdateContainerResources if the OCI runtime writes no control file for it, or if that is unknown.
+    """The effect of UpdateContainerResources if the OCI runtime writes no interface file for it, or if that is unknown.
     """
     reason: Reason
 

@@ -102,7 +102,7 @@ def test_a_userspace_oom_killer_is_a_remark(told, changed, cgroup, name):
     assert f"memqos: note: {name}: " in told("--tree", path)[2]
 
 
-def test_the_list_names_control_files_and_sources():
+def test_the_list_names_interface_files_and_sources():
     for one in foreign_writers():
         assert one.source
         names = {*one.writes.qos, *one.writes.pod, *one.writes.container}

@@ -11,7 +11,7 @@ from tests.unit.cli.audit.recordings import TIERED
     (lambda data: data["node"].update(cgroup=1), ["node.cgroup", "'cgroup' must be one of v1, v2, not 1."]),
     (lambda data: data.update(cgroups={}), ["it contains no cgroup"]),
     (lambda data: data.update(cgroups={"/a/../b": {}}), ["cgroups./a/../b", "cannot be the name of a cgroup"]),
-    (lambda data: data.update(cgroups={"/a": {}}), ["no cgroup has a control file that memqos knows"]),
+    (lambda data: data.update(cgroups={"/a": {}}), ["no cgroup has an interface file that memqos knows"]),
     (lambda data: data.update(cgroups={"/a": {"memory.min": 5}}), ["cgroups./a.memory.min", "the file's text"]),
     (lambda data: data.update(containers={"x": ["pod"]}), ["containers.x", "[pod name, container name, pod uid]"]),
     (lambda data: data.pop("node"), ["does not contain 'node'"]),

@@ -22,7 +22,7 @@ from tests.unit.cli.expect.asking import BURSTABLE, EMPTY_CONFIG, TIERED
         ("", "memoryThrottlingFactor: 1.5", (), ["kubelet.yaml:3", "memoryThrottlingFactor", "1.5", "at most 1"]),
         ("", "memoryThrottlngFactor: 0.5", (), ["kubelet.yaml:3", "Did you mean 'memoryThrottlingFactor'"]),
         ("", "", ("--kubernetes", "1.99"), ["there is no Kubernetes release '1.99'", "1.37"]),
-        ("", "", ("--kubernetes", "1.36", "--why", "memory.maxx"), ["there is no control file 'memory.maxx'"]),
+        ("", "", ("--kubernetes", "1.36", "--why", "memory.maxx"), ["there is no interface file 'memory.maxx'"]),
         ("", "", ("--kubernetes", "1.36", "--capacity-memory", "much"), ["--capacity-memory", "is not a quantity"]),
         ("", "", ("--kubernetes", "1.36", "--capacity-memory", "0"), ["--capacity-memory", "less than 1"]),
         ("", "", ("--kubernetes", "1.36", "--swap", "-1"), ["--swap"]),

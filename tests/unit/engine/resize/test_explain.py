@@ -50,10 +50,10 @@ def test_a_message_to_the_runtime_is_not_a_write():
 
 
 def test_an_update_in_a_sandbox():
-    """runsc writes no control file for a container that is not its sandbox's root (gVisor, container.Update)."""
+    """runsc writes no interface file for a container that is not its sandbox's root (gVisor, container.Update)."""
     old, new = (pod(container({"memory": "64Mi"}, {"memory": limit})) for limit in ("128Mi", "256Mi"))
     for oci, version, reach in (
-        ("runsc", "20260817", "runsc 20260817 keeps the new resources in its own state and writes no control file"),
+        ("runsc", "20260817", "runsc 20260817 keeps the new resources in its own state and writes no interface file"),
         ("kata", "3.2", "kata 3.2 passes the new resources on to the virtual machine of the pod"),
         ("youki", "0.6", "youki 0.6 is not modelled, and the OCI runtime specification has no update"),
         ("runc", "1.3.6", ""),

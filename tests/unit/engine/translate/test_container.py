@@ -244,7 +244,7 @@ def test_an_empty_request_is_named_as_empty():
         "OCI linux.resources, as containerd 1.7.24 makes them",
         "  nothing",
         "  process.oomScoreAdj 0",
-        "control files, as runc 1.1.15 writes them",
+        "interface files, as runc 1.1.15 writes them",
     ]
 
 

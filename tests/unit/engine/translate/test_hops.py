@@ -1,4 +1,4 @@
-"""Each hop's own document: the expected and the observed text for a control file."""
+"""Each hop's own document: the expected and the observed text for an interface file."""
 
 import pytest
 

@@ -27,7 +27,7 @@ def test_page_sizes(page_size, high):
 
 
 def test_only_oci_runtimes_write_files():
-    with pytest.raises(ValueError, match="cri-o writes no control files"):
+    with pytest.raises(ValueError, match="cri-o writes no interface files"):
         runtime_writes(TYPICAL, traits_of("cri-o", "1.36.3"))
 
 

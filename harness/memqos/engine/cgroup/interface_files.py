@@ -1,4 +1,4 @@
-"""The control files of both versions of cgroups, and their initial values.
+"""The interface files of both versions of cgroups, and their initial values.
 
 cgroup v1 has a hierarchy for each controller, mounted below /sys/fs/cgroup/<controller>; a cgroup has the same path in
 all of them. Sources: kernel, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/; opencontainers/cgroups fs, fs2.
@@ -168,7 +168,7 @@ def shows_default(name: str, text: str) -> bool:
 
 
 def is_unknown_file(name: str) -> bool:
-    """Whether a control file of this name may be a setting that memqos does not know."""
+    """Whether an interface file of this name may be a setting that memqos does not know."""
     is_file = bool(_FILE.fullmatch(name)) and not name.endswith(_UNITS)
     return is_file and default_text(name) is None and name not in _DERIVED and not _COUNTS.fullmatch(name)
 
