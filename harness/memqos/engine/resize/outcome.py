@@ -71,7 +71,8 @@ class Left:
     """A value of the old size that a resize leaves behind.
 
     subject: the cgroup's name for readers. knob: an interface file, or oom_score_adj. holds: the value that stays;
-    anew: that of a new pod of the same size. cause: why no step writes it; "" if unknown. upstream: its report, "" for none.
+    anew: that of a new pod of the same size. cause: why no step writes it; "" if unknown. upstream: its
+    report, "" for none.
     """
 
     subject: Subject
