@@ -175,7 +175,7 @@ def names(request: dict[str, Any]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for folder, beginning in request["folders"]:
         with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
-            found[folder] = sorted(entry.name for entry in entries if entry.name.startswith(beginning))
+            found.setdefault(folder, []).extend(entry.name for entry in entries if entry.name.startswith(beginning))
     return found
 
 

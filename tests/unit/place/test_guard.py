@@ -93,6 +93,15 @@ def test_only_a_runs_own_changes_are_undone(world, sandboxes, tmp_path):
     assert not world.lock.exists()
 
 
+def test_a_folder_may_have_several_prefixes(world, sandboxes, monkeypatch):
+    """The second prefix replaced the first, and /var/log/pods stayed."""
+    monkeypatch.setattr(module, "MADE_IN", ((str(world.made_in), "pods"), (str(world.made_in), "memqos")))
+    with world.guarded(sandboxes):
+        for name in ("pods", "memqos", "other"):
+            (world.made_in / name).mkdir()
+    assert [path.name for path in world.made_in.iterdir()] == ["other"]
+
+
 def test_what_a_run_without_a_guard_left_is_taken_back_first(world, sandboxes):
     sandboxes.add("ours", ours=True)
     world.leave([["/kubepods.slice", "memqos", False]])
