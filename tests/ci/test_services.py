@@ -199,6 +199,7 @@ def test_the_container_has_every_program_that_the_launcher_looks_for():
     launcher = (ROOT / "memqos").read_text()
     needed = set(re.findall(r"^\s*(?:\[.*\] \|\| )?need_program \S+ (\S+) ", launcher, re.MULTILINE))
     needed |= set(re.findall(r"\bneed ([a-z][\w.-]+) \"", launcher))
+    needed |= set(re.findall(r"^\s*\*\) qemu=\S+ qemu_package=(\S+)", launcher, re.MULTILINE))
     assert {"qemu-system-x86", "mmdebstrap", "gcc", "libc6-dev", "uidmap"} <= needed
     installed = set(re.search(r"install --yes --no-install-recommends \\\n(.*?)&&", recipe, re.DOTALL)[1].split())
     installed |= set(re.search(r'amd64\) emulator="(.*?)"', recipe)[1].split())

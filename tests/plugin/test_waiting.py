@@ -17,7 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from memqos.engine.translate.versions import TRIXIE
-from memqos.errors import DeadlineError, RuntimeCallError
+from memqos.errors import DeadlineError, MachineryError
 from memqos.model.node import CgroupDriver
 from memqos.node.connection import node_on
 from memqos.place.fake import FakePlace
@@ -31,7 +31,7 @@ FAULTS = os.environ.get("FAULTS", "")
 def fault():
     if "hangs" in FAULTS:
         return DeadlineError("waited 60.0 s for an answer to create.")
-    return RuntimeCallError("no.", data={"method": "create", "code": "UNKNOWN", "details": "no"})
+    return MachineryError("the answer to create is no CRI message.")
 
 
 @contextlib.contextmanager

@@ -234,7 +234,7 @@ def test_reserved_memory_adds_up(row):
         check_sums(settings, amounts(node), known)
     data = caught.value.data
     assert message == (
-        f"the total amount {data['zones']} of type {data['type']} is not equal to the value {data['node']} "
+        f"the total amount {data['numa_nodes']} of type {data['type']} is not equal to the value {data['node']} "
         "determined by Node Allocatable feature"
     )
 
