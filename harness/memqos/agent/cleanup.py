@@ -140,7 +140,14 @@ def end_runtimes(bundles: str) -> None:
 
     They would create a container after its cgroup was removed. Containers themselves are killed with their cgroups.
     """
-    folder = f"{bundles}/".encode()
+    kill_named(f"{bundles}/".encode())
+    # A process that was just being executed had no arguments.
+    time.sleep(LOOK_EVERY)
+    kill_named(f"{bundles}/".encode())
+
+
+def kill_named(folder: bytes) -> None:
+    """Kill every process with an argument that begins so."""
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdecimal():
             with contextlib.suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as file:  # noqa: PTH123

@@ -254,6 +254,10 @@ def test_signs_of_life_keep_the_guard_on_its_post(world, sandboxes, monkeypatch)
     assert sandboxes.known == {}
 
 
+def arguments(process):
+    return Path(f"/proc/{process.pid}/cmdline").read_bytes()
+
+
 def test_the_runtimes_of_a_lost_run_are_killed(tmp_path):
     """Only processes with an argument below the folder of bundles; others that name it in a text stay."""
     ours, other = (
@@ -261,6 +265,8 @@ def test_the_runtimes_of_a_lost_run_are_killed(tmp_path):
         for word in (f"{tmp_path}/bundles/runc/s/c", f"see {tmp_path}/bundles/")
     )
     try:
+        # A process has no arguments for a moment after Popen returns.
+        wait("both have started", lambda: all(map(arguments, (ours, other))), deadline=Deadline.after(30))
         cleanup.end_runtimes(f"{tmp_path}/bundles")
         assert ours.wait(30) == -signal.SIGKILL
         assert other.poll() is None
@@ -273,12 +279,11 @@ def test_the_runtimes_of_a_lost_run_are_killed(tmp_path):
 @pytest.mark.parametrize("bundles", [True, False])
 def test_runtimes_without_a_server_end_with_the_run(world, tmp_path, monkeypatch, bundles):
     monkeypatch.setattr(module, "BUNDLES", f"{tmp_path}/bundles")
-    with (
-        subprocess.Popen(["sh", "-c", "sleep 60; true", "sh", f"{tmp_path}/bundles/runc/s/c"]) as conmon,
-        guarded(LocalTarget(), socket="", hierarchy=FAKE_HIERARCHY, bundles=bundles),
-    ):
-        # The leftovers of an earlier run end before this one begins.
-        if bundles:
-            assert conmon.wait(30) == -signal.SIGKILL
-        assert (conmon.poll() is None) is not bundles
-        conmon.kill()
+    with subprocess.Popen(["sh", "-c", "sleep 60; true", "sh", f"{tmp_path}/bundles/runc/s/c"]) as conmon:
+        wait("it has started", lambda: arguments(conmon), deadline=Deadline.after(30))
+        with guarded(LocalTarget(), socket="", hierarchy=FAKE_HIERARCHY, bundles=bundles):
+            # The leftovers of an earlier run end before this one begins.
+            if bundles:
+                assert conmon.wait(30) == -signal.SIGKILL
+            assert (conmon.poll() is None) is not bundles
+            conmon.kill()
