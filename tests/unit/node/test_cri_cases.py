@@ -241,6 +241,11 @@ class DoesNotList(Speaks):
         raise RuntimeCallError("no.", data={"method": "list", "code": "UNIMPLEMENTED", "details": "unknown method"})
 
 
+class FailsToList(Speaks):
+    def listed_sandbox_stats(self, sandbox: Any, *, deadline: Any) -> Any:
+        raise RuntimeCallError("no.", data={"method": "list", "code": "UNKNOWN", "details": "failed"})
+
+
 class ForgetsTheScore(Speaks):
     def status(self, handle: Any, *, deadline: Any) -> Any:
         told = self.fake.status(handle, deadline=deadline)
@@ -365,6 +370,7 @@ class OtherCode(Speaks):
         (ListsNothing, "listed-pod-stats", {"entries"}),
         (ListsNothing, "pod-stats-of-containers", {"entries"}),
         (ListsTwice, "listed-stats", {"entries"}),
+        (FailsToList, "listed-pod-stats", {"entries"}),
         (ForgetsTheScore, "status-says-created", {"ContainerStatus.oom_score_adj"}),
         (ForgetsHugePages, "status-says-huge-pages", {"ContainerStatus.hugepage_limits"}),
         (SaysTheLimitAsAvailable, "stats-usage", {"available"}),

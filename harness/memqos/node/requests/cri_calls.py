@@ -165,8 +165,9 @@ class CriVerbs:
         try:
             figures = self._figures(names, path, ask, subject=subject)
         except RuntimeCallError as error:
+            said = f"refused: {error.data['details']}"
             why = f"the runtime does not list statistics: {error.data['details']}"
-            return [observed("entries", "1", "", why_not=why)]
+            return [observed("entries", "1", said, why_not=why if error.data["code"] == "UNIMPLEMENTED" else "")]
         counted = observed("entries", "1", str(len(own)), cgroup=str(path))
         return [counted, *(figures if own else [])]
 
