@@ -25,7 +25,7 @@ from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.plan import UNEXPLAINED, Expected, Level, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
 from memqos.model.knob import ABSENT, Knob
 
-__all__ = ["LEFT", "Past", "inherited", "succession"]
+__all__ = ["LEFT", "Past", "inherited", "is_kept", "succession"]
 
 LEFT = "left by"
 """The evidence name for the change that left a finding's value."""
@@ -99,6 +99,11 @@ _KEPT = {
     Level.POD: "the kubelet writes a pod's cgroup when it creates it, and this one already existed",
     Level.CONTAINER: "a container keeps the values it was created with until it is recreated",
 }
+
+
+def is_kept(reason: Reason | None) -> bool:
+    """Whether a value was written by an earlier kubelet than the one that runs; None: no rule computes the value."""
+    return reason is not None and reason.source == _SOURCE and reason.rule in _KEPT.values()
 
 
 def succession(before: Plan, after: Plan, *, remade: Collection[tuple[str, str]] = ()) -> Plan:
