@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from memqos.engine.answer.succession import succession
+from memqos.engine.answer.succession import is_kept, succession
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.model.knob import ABSENT, MAX, Bytes, Knob
@@ -127,6 +127,22 @@ def test_a_value_that_stays_has_a_reason():
         "",
     )
     assert bare.node.knobs[Knob.MEMORY_MIN].written is ABSENT
+
+
+def test_a_value_says_whether_an_earlier_kubelet_wrote_it():
+    before, after = planned(TIERED, "1.36"), planned(ON, "1.36")
+    kept = {
+        (cgroup.level.value, expected.knob.value): is_kept(expected.reason)
+        for cgroup, expected in left_behind(before, after)
+    }
+    assert kept == {
+        ("pod", "memory.low"): True,
+        ("container", "memory.low"): True,
+        ("pod", "memory.min"): True,
+        ("container", "memory.min"): True,
+    }
+    assert not any(is_kept(expected.reason) for expected in after.pods[0].cgroup.knobs.values())
+    assert not is_kept(None)
 
 
 def test_running_containers_keep_their_message_and_score():
