@@ -1,7 +1,7 @@
 """Test and conformance harness for Kubernetes memory QoS on cgroup v2.
 
 What users import is here, and what tests and suites need besides in `memqos.testing`; all other modules may change from
-one release to the next. The names are read from `memqos.facade` when they are first asked for.
+one release to the next. The names are those of `memqos.facade`, which is imported when one of them is first asked for.
 """
 
 TYPE_CHECKING = False  # type checkers take it for true; importing typing would take longer than all else here
@@ -9,160 +9,20 @@ TYPE_CHECKING = False  # type checkers take it for true; importing typing would 
 if TYPE_CHECKING:
     from memqos.facade import *
 
-__all__ = [
-    "ABSENT",
-    "MAX",
-    "UNLIMITED",
-    "Absent",
-    "Activity",
-    "Audit",
-    "Bench",
-    "Bytes",
-    "CgroupDriver",
-    "CgroupPath",
-    "CgroupProtection",
-    "CgroupReading",
-    "CgroupVersion",
-    "ClusterObjects",
-    "Container",
-    "ContainerIds",
-    "ContainerKind",
-    "ContainerPolicy",
-    "ContainerResources",
-    "ContainerTranslation",
-    "ContainerUsage",
-    "Controller",
-    "CpuMax",
-    "Difference",
-    "DockerTranslation",
-    "Effect",
-    "Effective",
-    "EnvironmentNotAbleError",
-    "ExitCode",
-    "Expected",
-    "Feature",
-    "FileText",
-    "Finding",
-    "Ignored",
-    "Input",
-    "Knob",
-    "KnobValue",
-    "Kubelet",
-    "KubeletSettings",
-    "Layout",
-    "Left",
-    "Level",
-    "LimitRange",
-    "LimitRangeItem",
-    "LimitType",
-    "MachineryError",
-    "ManifestError",
-    "Manifests",
-    "Max",
-    "MemqosError",
-    "Namespace",
-    "NodeFacts",
-    "NonconformanceError",
-    "Notices",
-    "NumaNode",
-    "NumaTable",
-    "Number",
-    "OciResources",
-    "OciTranslation",
-    "OtherKind",
-    "Plan",
-    "PlannedCgroup",
-    "PlannedContainer",
-    "PlannedPod",
-    "Pod",
-    "PriorityClass",
-    "Protected",
-    "QosClass",
-    "Quantity",
-    "QuotaScope",
-    "Reading",
-    "Reason",
-    "Recognised",
-    "Recommendation",
-    "RecordedContainer",
-    "RecordedTree",
-    "Refusal",
-    "RefusedBy",
-    "Release",
-    "Replicas",
-    "ReservationPolicy",
-    "Resize",
-    "ResizeOutcome",
-    "ResizePlan",
-    "ResizePolicy",
-    "ResizeStep",
-    "ResourceList",
-    "ResourceQuota",
-    "Resources",
-    "RuntimeClass",
-    "RuntimeHost",
-    "RuntimeName",
-    "RuntimeWrites",
-    "Runtimes",
-    "Setter",
-    "Shortage",
-    "Slowed",
-    "StepKind",
-    "Submission",
-    "SwapBehavior",
-    "Traits",
-    "Unlimited",
-    "Unsure",
-    "UpdateMode",
-    "Usage",
-    "UsageError",
-    "Variant",
-    "Verdict",
-    "VerticalPodAutoscaler",
-    "Victim",
-    "__version__",
-    "audit",
-    "differences",
-    "effective",
-    "expect",
-    "failure",
-    "files_held",
-    "held_after_reload",
-    "host_config",
-    "judge",
-    "knob_reasons",
-    "lab",
-    "load_facts",
-    "load_manifests",
-    "load_pods",
-    "load_settings",
-    "load_tree",
-    "oci_for_create",
-    "oci_for_update",
-    "plan_document",
-    "plan_tree",
-    "planned_protection",
-    "reason_lines",
-    "recognise",
-    "resize_pods",
-    "runtime_writes",
-    "settled",
-    "shortages",
-    "slowing",
-    "traits_of",
-    "translate",
-]
-
 if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every name
+    from importlib.machinery import PathFinder
 
     def __getattr__(name: str) -> object:
-        """One of the names above. Modules of the package are no names of it: Python finds them itself."""
-        if name not in __all__:
-            raise AttributeError(f"module 'memqos' has no attribute '{name}'")
-        from memqos import facade
+        """A name of the facade, or its list of them. Modules of the package are no names of it: Python finds them."""
+        if name in {"__all__", "__version__"} or not (
+            name.startswith("__") or PathFinder.find_spec(f"memqos.{name}", __path__)
+        ):
+            from memqos import facade
 
-        globals()[name] = found = getattr(facade, name)
-        return found
+            if name == "__all__" or name in facade.__all__:
+                globals()[name] = found = getattr(facade, name)
+                return found
+        raise AttributeError(f"module 'memqos' has no attribute '{name}'")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return sorted({*globals(), *__getattr__("__all__")})
