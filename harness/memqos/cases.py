@@ -5,7 +5,7 @@ One list for everything that runs them. What a claim says of behaviour over time
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -43,12 +43,12 @@ class Case:
         return self.claim.name
 
 
-def cases_of(known: Iterable[Claim], *, requests: Collection[str] | None = None) -> list[Case]:
+def cases_of(known: Iterable[Claim]) -> list[Case]:
     """The cases of these claims: of each that is a request or says what it asks for.
 
-    requests: the names of all requests, None for those of memqos. UnknownNameError for a request that is not there.
+    UnknownNameError for a request that is not there.
     """
-    names = load_all_requests() if requests is None else requests
+    names = load_all_requests()
     found = []
     for claim in known:
         asks = claim.asks

@@ -10,7 +10,7 @@ import dataclasses
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +43,16 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def copy_folder(source: Path, target: Path, *, without: Collection[str] = ()) -> Iterator[Path]:
+def copy_folder(source: Path, target: Path) -> Iterator[Path]:
     """Copy a folder into a new one; yields the links that are left out, because they point outside of it or nowhere.
 
-    Links within the folder stay links. without: names at its top. Raises OSError for failed reads and writes.
+    Links within the folder stay links. Raises OSError for failed reads and writes.
     """
     whole = source.resolve()
     for place, folders, names in os.walk(source, onerror=_raise):
         here = target / Path(place).relative_to(source)
         here.mkdir(parents=True, exist_ok=True)
-        skipped = without if place == str(source) else ()
         for name in sorted([*names, *(one for one in folders if Path(place, one).is_symlink())]):
-            if name in skipped:
-                continue
             file = Path(place, name)
             if not file.is_symlink():
                 shutil.copy2(file, here / name, follow_symlinks=False)

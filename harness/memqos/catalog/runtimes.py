@@ -54,10 +54,11 @@ _OF_VERSIONS = frozenset(
     {"dev", "dirty", "ds", "dfsg", "deb", "git", "incompatible", "unknown", "really", "nmu", "fips"}
 )
 """Words after a plus sign in versions: runc 1.3.1+dev."""
+_OPTION = "--runtime"
 _EXAMPLE = "Write NAME@VERSION, such as runc@1.1.15, crun@1.21 or containerd@1.7.24+runc@1.3.6."
 
 
-def runtimes_named(text: str, default: Runtimes = TRIXIE, *, where: str = "--runtime") -> Runtimes:
+def runtimes_named(text: str, default: Runtimes = TRIXIE) -> Runtimes:
     """The runtimes in a text like "cri-o@1.36+crun@1.21"; missing ones are those of `default`.
 
     An unknown name is a runtime that is not modelled: the CRI server if an OCI runtime follows or it begins with "cri",
@@ -68,13 +69,11 @@ def runtimes_named(text: str, default: Runtimes = TRIXIE, *, where: str = "--run
     directly = text.startswith(_DIRECTLY)
     parts = _parts(text.removeprefix(_DIRECTLY))
     names = [part.partition("@")[0] for part in parts]
-    found = [
-        _traits(part, cri=_is_cri(names, index, directly=directly), where=where) for index, part in enumerate(parts)
-    ]
+    found = [_traits(part, cri=_is_cri(names, index, directly=directly)) for index, part in enumerate(parts)]
     cri = [*([BUNDLES] if directly else []), *(one for one in found if one.runtime in _CRI)]
     oci = [one for one in found if one.runtime not in _CRI]
     if len(cri) > 1 or len(oci) > 1:
-        raise UsageError(f"'{_shown(text)}' names two runtimes of one kind.", where=where, next_step=_EXAMPLE)
+        raise UsageError(f"'{_shown(text)}' names two runtimes of one kind.", where=_OPTION, next_step=_EXAMPLE)
     return replace(default, cri=cri[0] if cri else default.cri, oci=oci[0] if oci else default.oci)
 
 
@@ -143,15 +142,15 @@ def _is_cri(names: list[str], index: int, *, directly: bool) -> bool:
     return others[0] not in _CRI if others[0] is not None else index == 0
 
 
-def _traits(text: str, *, cri: bool, where: str) -> Traits:
+def _traits(text: str, *, cri: bool) -> Traits:
     name, mark, version = text.partition("@")
-    _checked(name, version if mark else None, text, where)
+    _checked(name, version if mark else None, text, _OPTION)
     known = _known(name)
     if known is None:
         return unmodelled_traits(name, version, cri=cri)
     differs = bool(traits_of(known, "").in_doubt)
     if not _NUMBERED.match(version) and (differs or mark):
-        raise UsageError(f"'{_shown(text)}' has no version.", where=where, next_step=_EXAMPLE)
+        raise UsageError(f"'{_shown(text)}' has no version.", where=_OPTION, next_step=_EXAMPLE)
     return traits_of(known, version)
 
 

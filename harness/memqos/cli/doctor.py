@@ -1,6 +1,6 @@
 """`memqos doctor`: whether this host can run memqos, and what to install if it cannot.
 
-Also measures machines on this host: seconds from request to first answers, and the memory that clones share.
+With --bench it also measures machines on this host: seconds from request to first answers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import shutil
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ class Bench:
     def cold_boot(self) -> Figures:
         """From QEMU's start to the runtime's first answer, without a checkpoint."""
         began = SYSTEM_CLOCK.now()
-        with self._machine(checkpoint=False) as machine:
+        with self.machine(checkpoint=False) as machine:
             ready = SYSTEM_CLOCK.now() - began
             with _runtime(machine):
                 return Figures(seconds={"ready": ready, "first CRI answer": SYSTEM_CLOCK.now() - began})
@@ -88,7 +88,7 @@ class Bench:
         "asked" is the whole call: it also finds QEMU and verifies image and checkpoint.
         """
         asked = SYSTEM_CLOCK.now()
-        with self._machine(checkpoint=True) as machine:
+        with self.machine(checkpoint=True) as machine:
             ready = SYSTEM_CLOCK.now()
             told: Any = machine.provenance["restore_seconds"]
             seconds = {"running": told["running"], "first command": told["answered"]}
@@ -101,7 +101,8 @@ class Bench:
             return Figures(seconds={**seconds, "asked": ready - asked})
 
     @contextlib.contextmanager
-    def _machine(self, *, checkpoint: bool) -> Iterator[Machine]:
+    def machine(self, *, checkpoint: bool) -> Iterator[Machine]:
+        """A machine, from a checkpoint or booted without one."""
         with (
             tempfile.TemporaryDirectory(prefix="memqos-bench-") as logs,
             outliving_console(Path(logs)),
@@ -115,31 +116,6 @@ class Bench:
             ) as machine,
         ):
             yield machine
-
-    def clones(self, count: int) -> Sequence[int]:
-        """The host memory of `count` clones side by side, in bytes: see `clones_memory`."""
-        with contextlib.ExitStack() as stack:
-            machines = [stack.enter_context(self._machine(checkpoint=True)) for _ in range(count)]
-            return clones_memory([machine.pid for machine in machines if machine.pid is not None])
-
-
-def clones_memory(pids: Iterable[int]) -> Sequence[int]:
-    """Anonymous memory of each process, then the file pages that all of them map, counted once; in bytes.
-
-    The kernel's Pss divides shared memory by the number of processes that share it, so the sum over all is the whole.
-    """
-    own, files = [], 0
-    for pid in pids:
-        kib = dict(_rollup(Path(f"/proc/{pid}/smaps_rollup").read_text()))
-        own.append(kib["Pss_Anon"] << 10)
-        files += kib["Pss_File"] << 10
-    return (*own, files)
-
-
-def _rollup(text: str) -> Iterable[tuple[str, int]]:
-    for line in text.splitlines()[1:]:
-        name, _, rest = line.partition(":")
-        yield name, int(rest.split()[0])
 
 
 def median(figures: Sequence[Figures]) -> Mapping[str, float]:

@@ -59,13 +59,8 @@ RUNNABLE = PodShape(least_limit=32 * MIB, least_quota=500, huge_pages=False)
 """Pods whose containers start on a machine: a limit has room for the runtime's own process during creation."""
 
 
-@st.composite
-def resource_lists(draw: st.DrawFn, shape: PodShape = ANY_POD) -> Document:
-    """`resources` of a container: requests, limits, both (equal or not) or none ({}), including zeros."""
-    return _resources(draw, shape)
-
-
 def _resources(draw: st.DrawFn, shape: PodShape) -> Document:
+    """`resources` of a container: requests, limits, both (equal or not) or none ({}), including zeros."""
     found: Document = {"requests": {}, "limits": {}}
     if once_in(draw, 4):
         # A container of a Guaranteed pod: both limits, and requests that equal them or default to them.
