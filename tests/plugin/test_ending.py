@@ -453,6 +453,21 @@ def test_a_file_that_cannot_be_collected_is_its_writers_to_mend(suite, run, pyte
     assert "No module named 'no_such_module'" in bundle(pytester)["error"]
 
 
+def test_one_reason_of_many_files_is_printed_once(suite, run, pytester):
+    for name in ("broken", "broken_too", "broken_again"):
+        suite("import no_such_module", name=name)
+    suite("import another_module", name="other")
+
+    result = run()
+
+    *files, other = sorted(bundle(pytester)["error"].splitlines(), key=len, reverse=True)
+    assert len(files) == 1 and " and 2 more: the tests cannot be collected: ModuleNotFoundError" in files[0]
+    assert "demo/test_other.py: the tests" in other and "No module named 'another_module'" in other
+    printed = result.stdout.str()
+    assert printed.count("E   ModuleNotFoundError: No module named 'no_such_module'") == 1
+    assert "(the last line is the same in " in printed
+
+
 @pytest.mark.parametrize("words", [("-k", "a b c"), ("--memqos-nonsense",)], ids=["expression", "option"])
 def test_a_wrong_option_of_pytests_is_4(suite, run, words):
     suite(CONFORMS)

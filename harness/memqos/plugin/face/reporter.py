@@ -177,8 +177,10 @@ class SuiteDisplay:
             return
         self._unsilence()
         everything = self._config.getoption("tbstyle") == "long" or self._config.get_verbosity() >= 2  # noqa: PLR2004
-        for report in _untold(terminalreporter, everything=everything):
+        for report, others in _alike(_untold(terminalreporter, everything=everything)):
             terminalreporter.write_line(f"{report.nodeid}:")
+            if others:
+                terminalreporter.write_line(f"(the last line is the same in {', '.join(others)})")
             show_report(terminalreporter, report)
             for title, text in report.sections:
                 terminalreporter.write_line(f"{title}:\n{text.rstrip()}")
@@ -269,6 +271,21 @@ def _gateways(spec: str) -> int:
     """How many workers one --tx of xdist stands for: "3*popen" is three."""
     number, star, _ = spec.partition("*")
     return int(number) if star and number.isdigit() else 1
+
+
+def _alike(
+    reports: Iterable[pytest.CollectReport | pytest.TestReport],
+) -> Iterable[tuple[pytest.CollectReport | pytest.TestReport, list[str]]]:
+    """Files that cannot be collected for the same reason once, with the names of the others; other reports alone."""
+    causes: dict[str, tuple[pytest.CollectReport | pytest.TestReport, list[str]]] = {}
+    for report in reports:
+        lines = report.longreprtext.strip().splitlines() if isinstance(report, pytest.CollectReport) else []
+        cause = lines[-1] if lines else f"only {len(causes)}"
+        if cause in causes:
+            causes[cause][1].append(report.nodeid)
+        else:
+            causes[cause] = report, []
+    return causes.values()
 
 
 def _untold(

@@ -85,8 +85,14 @@ class RunEnd:
 
     @property
     def text(self) -> str:
-        """Errors outside of tests, one line each."""
-        return "\n".join(" ".join(str(error).split()) for error in self._troubles)
+        """Errors outside of tests, one line each; an error of many places is one line."""
+        places: dict[tuple[str, str], list[str]] = {}
+        for error in self._troubles:
+            places.setdefault((error.what, error.next_step), []).append(error.where)
+        lines = (
+            MemqosError(what, where=_in_short(where), next_step=next_step) for (what, next_step), where in places.items()
+        )
+        return "\n".join(" ".join(str(error).split()) for error in lines)
 
     def code(self, results: Sequence[TestResult]) -> ExitCode:
         """The exit code of a run with these results."""
@@ -139,6 +145,12 @@ class RunEnd:
             self._broken_off = True
         if status == pytest.ExitCode.INTERNAL_ERROR:
             self.add(MachineryError("pytest ended with an internal error."))
+
+
+def _in_short(places: Sequence[str]) -> str:
+    """The first place and the number of others."""
+    first, *others = dict.fromkeys(places)
+    return f"{first} and {len(others)} more" if others else first
 
 
 def _workers_word(error: BaseException) -> str:
