@@ -8,6 +8,7 @@ only us. A group that is kept has its guard as its only owner: it lives until th
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import os
@@ -58,6 +59,13 @@ kill -KILL 0
 
 KEPT: list[subprocess.Popen[bytes]] = []
 """Processes that we leave running: Python would warn of each without a reference."""
+
+
+@atexit.register
+def _leave_running() -> None:
+    """Python would warn at its end, too, of each that it thinks it has to wait for."""
+    for process in KEPT:
+        process.returncode = 0
 
 
 def end_with_parent() -> None:

@@ -109,8 +109,10 @@ KEEPER = """
 def kept(folder: Path, seconds: int) -> tuple[int, int]:
     """A member, kept by an owner that has ended already, and its guard."""
     folder.mkdir()
-    argv = [sys.executable, "-c", textwrap.dedent(KEEPER), str(folder), str(seconds)]
-    member, guard = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=20).stdout.split()
+    argv = [sys.executable, "-W", "error", "-c", textwrap.dedent(KEEPER), str(folder), str(seconds)]
+    owner = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=20)
+    assert owner.stderr == ""
+    member, guard = owner.stdout.split()
     return int(member), int(guard)
 
 
