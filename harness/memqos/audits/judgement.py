@@ -175,7 +175,8 @@ def judged(question: Question) -> Audit:
     population = recorded_population(
         question.tree, Order(kubelet=question.kubelet, plan=plan, pods=(*present, *absent)), found.ids
     )
-    unsure = _unsure(question, len(strangers), plan.unmodelled, sorted_pods.uncounted(missing))
+    numa_unknown = _numa_unknown(question, plan, len(strangers))
+    unsure = _unsure(numa_unknown, len(strangers), plan.unmodelled, sorted_pods.uncounted(missing))
     findings = by_status(population.judge(unsure=unsure), plan, present)
     findings = _explained(_without_rules(_unmade_unseen(findings, population.reading), plan), question, plan, present)
     return Audit(
@@ -183,7 +184,7 @@ def judged(question: Question) -> Audit:
         plan=replace(plan, remarks=tuple(_remarks(question, plan))),
         findings=(
             *with_writers(findings, question.tree, (*present, *absent)),
-            *_admission(plan, {pod.uid for pod in present}, unsure=_numa_unknown(question, len(strangers))),
+            *_admission(plan, {pod.uid for pod in present}, unsure=numa_unknown),
             *(
                 _missing_pod(pod, why_missing(pod, several=pod.name in found.ambiguous))
                 for pod in (*missing, *sorted_pods.ending)
@@ -279,13 +280,12 @@ def _doubts(running: Iterable[Pod], kubelet: Kubelet) -> Mapping[str, str]:
     return found
 
 
-def _unsure(question: Question, strangers: int, unmodelled: Mapping[str, str], uncounted: Sequence[str]) -> Unsure:
+def _unsure(numa_nodes: str, strangers: int, unmodelled: Mapping[str, str], uncounted: Sequence[str]) -> Unsure:
     """Why values cannot be compared with the plan: sums over pods that were not given, and unmodelled pods.
 
-    unmodelled: by uid, why the rules do not determine that pod's values, and so the sums above it. uncounted: why the
+    numa_nodes: why the NUMA nodes of pods are unknown; "" if they are known. unmodelled: by uid, why the rules do not determine that pod's values, and so the sums above it. uncounted: why the
     kubelet may include further pods in those sums.
     """
-    numa_nodes = _numa_unknown(question, strangers)
 
     def why(cgroup: PlannedCgroup, knob: Knob) -> str:
         if cgroup.pod in unmodelled:
@@ -303,16 +303,34 @@ def _unsure(question: Question, strangers: int, unmodelled: Mapping[str, str], u
     return why
 
 
-def _numa_unknown(question: Question, strangers: int) -> str:
+def _numa_unknown(question: Question, plan: Plan, strangers: int) -> str:
     """Why it is unknown which NUMA nodes are free for the given pods; "" if it is known."""
     kubelet = question.kubelet
     policies = Policies.of(kubelet.settings, kubelet.release)
-    if not strangers or question.tree.checkpoint is not None or policies.memory is MemoryPolicy.NONE:
+    if question.tree.checkpoint is not None or policies.memory is MemoryPolicy.NONE:
         return ""
-    return (
-        f"other pods may hold memory of its NUMA nodes: {_count(strangers)} not given, and memory_manager_state is "
-        "missing"
-    )
+    if strangers:
+        return (
+            f"other pods may hold memory of its NUMA nodes: {_count(strangers)} not given, and memory_manager_state is "
+            "missing"
+        )
+    contenders = len({refusal.pod for refusal in plan.refusals if refusal.by is RefusedBy.KUBELET} | _bound(plan))
+    if contenders > 1:
+        return (
+            f"its NUMA nodes depend on the order in which the kubelet admitted {contenders} pods, and "
+            "memory_manager_state is missing"
+        )
+    return ""
+
+
+def _bound(plan: Plan) -> set[str]:
+    """The uids of pods with a container that is bound to NUMA nodes."""
+    return {
+        pod.uid
+        for pod in plan.pods
+        for one in pod.containers
+        if Knob.CPUSET_MEMS in one.cgroup.knobs and one.cgroup.knobs[Knob.CPUSET_MEMS].written is not ABSENT
+    }
 
 
 def _count(strangers: int) -> str:

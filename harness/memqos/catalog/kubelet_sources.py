@@ -217,6 +217,9 @@ def _taken(node: Node, found: _Found) -> bool:
     if not isinstance(node, MappingNode):
         return False
     if isinstance(served := node.get("kubeletconfig"), MappingNode):
+        if not served.entries:
+            what = "it has no fields, but a kubelet serves all of them in its /configz."
+            raise FieldPath(found.file).child("kubeletconfig").error(what, node.line, next_step=_FORMS)
         found.configs.append((served, False, found.file))
         found.effective = True
         return True

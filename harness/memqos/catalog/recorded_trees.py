@@ -189,7 +189,7 @@ def _tree(
         drop_ins_unread=found.drop_ins_unread if found.configz is None else {},
         checkpoints_unread=damaged,
         kubelet_inside=found.kubelet_inside,
-        config_unread=found.config_unread if found.configz is None and found.config is None else "",
+        config_unread=_config_unread(data, found, given=bool(overrides or flags)),
         node_name=found.source,
         machine=found.machine,
         daemons=found.daemons,
@@ -198,6 +198,17 @@ def _tree(
         ending=tuple(_ending(found, {one.uid for one in containers})),
         notes=_notes(found),
     )
+
+
+def _config_unread(data: Mapping[str, Any], found: Recording, *, given: bool) -> str:
+    """Why the configuration is missing; "" if it is not. given: whether options have fields of it.
+
+    A kubelet without a configuration file has at least a command line.
+    """
+    if found.configz is not None or found.config is not None:
+        return ""
+    missing = not given and "unread" not in data and found.drop_ins is None
+    return found.config_unread or ("the recording does not contain it" if missing else "")
 
 
 def _pods(found: Recording, file: str) -> tuple[Pod, ...] | None:
@@ -265,7 +276,9 @@ def _settings_in_files(
     """The kubelet's configuration, its drop-ins and its command line; None if the recording has none of them."""
     config, drop_ins = found.config, None
     if found.drop_ins is not None:
-        drop_ins = [(f"{file} {name}", _text(text)) for name, text in found.drop_ins.items()]
+        # The order of a JSON object means nothing; the kubelet's is that of filepath.WalkDir.
+        names = sorted(found.drop_ins, key=lambda name: name.encode("utf-8", "surrogatepass").split(b"/"))
+        drop_ins = [(f"{file} {name}", _text(found.drop_ins[name])) for name in names if name.endswith(".conf")]
     if config is None and not (found.unread or drop_ins or found.drop_ins_unread):
         return None
     return settings_of(

@@ -135,6 +135,19 @@ def test_fields_on_top_of_the_recorded_configuration(told, changed, tmp_path):
     assert (code, "Did you mean 'memoryThrottlingFactor'" in err) == (4, True)
 
 
+def test_without_a_configuration_no_defaults_are_assumed(told, changed):
+    def bare(data):
+        del data["config"]
+        data["unread"] = ["--fail-swap-on=false"]
+
+    code, out, _ = told("--tree", changed(lambda data: data.pop("config")))
+    assert (code, "0 deviate" in out) == (0, True)
+    assert "the kubelet's configuration is not known: the recording does not contain it" in out
+    # A kubelet without a configuration file has defaults, and flags.
+    code, out, _ = told("--tree", changed(bare))
+    assert (code, "memory.max of kubepods.slice" in out) == (1, True)
+
+
 def test_a_text_that_no_terminal_can_show(told, changed):
     def half(data):
         data["cgroups"]["/kubepods.slice"]["memory.min"] = "\ud800"

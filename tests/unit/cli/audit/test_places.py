@@ -100,6 +100,9 @@ SLICE = "/kubepods.slice"
 NESTED = "/kubelet/kubepods/burstable/pod123e4567-e89b-12d3-a456-426614174000"
 
 
+FACTOR = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmemoryThrottlingFactor: "
+
+
 def scope_of(document: dict[str, Any]) -> str:
     return next(path for path in document["cgroups"] if path.endswith(".scope"))
 
@@ -134,6 +137,11 @@ def moved(document: dict[str, Any]) -> None:
     (lambda one: one.update(cgroups=dict(list(one["cgroups"].items())[:6])), 0),
     (lambda one: one.update(configz={"kubeletconfig": {"memoryThrottlingFactor": "much"}}), 4),
     (lambda one: one.update(configz={"x": 1}), 4),
+    (lambda one: one.update(configz={"kubeletconfig": {}}), 4),
+    (lambda one: [one.pop(name) for name in ("config", "unread")], 0),
+    (lambda one: one.update(drop_ins={"/d/20.conf": FACTOR + "0.9", "/d/10.conf": FACTOR + "0.5"}), 0),
+    (lambda one: one.update(drop_ins={"/d/a/b.conf": FACTOR + "0.5", "/d/a-b.conf": FACTOR + "0.9"}), 0),
+    (lambda one: one.update(drop_ins={"/d/20.conf": FACTOR + "0.9", "/d/30.yaml": FACTOR + "0.5"}), 0),
     (lambda one: one.update(runtime_pods=[{}]), 4),
     (lambda one: one.update(machine={"cgroup_mount": 7}), 4),
     (lambda one: one.update(notes={"a": 1}), 4),
