@@ -27,6 +27,7 @@ from memqos.engine.numa.policies import MemoryPolicy, Policies
 from memqos.engine.numa.state import StartRefusal, restore
 from memqos.engine.numa.table import NumaTable
 from memqos.engine.plan import Level, Plan, PlannedCgroup, RefusedBy, Remark
+from memqos.engine.pod.qos import pod_qos
 from memqos.errors import UsageError
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.pod import ContainerState, Pod
@@ -159,7 +160,7 @@ def judged(question: Question) -> Audit:
     here = frozenset(_pod_cgroups(question))
     found = replace(found, present=tuple(_allocated(pod, question) for pod in found.present))
     sorted_pods = sorted_out(found, here)
-    doubts = _doubts(sorted_pods.present, question.kubelet)
+    doubts = {**_doubts(sorted_pods.present, question.kubelet), **dict(_unlisted(sorted_pods.present, question.tree))}
     present = [replace(pod, submission=None) if pod.uid in doubts else pod for pod in sorted_pods.present]
     absent = sorted_pods.absent
     # Absent pods must be refused or are missing: the tree's sums do not include them.
@@ -268,16 +269,34 @@ def _pod_cgroups(question: Question) -> Iterator[str]:
             yield uid
 
 
-def _doubts(running: Iterable[Pod], kubelet: Kubelet) -> Mapping[str, str]:
+def _doubts(running: Sequence[Pod], kubelet: Kubelet) -> Mapping[str, str]:
     """By uid, running pods whose values the given objects do not determine, with the reason."""
     outcome = admitted(running, kubelet)
     found = dict(outcome.undetermined)
+    for pod in running:
+        computed, told = pod_qos(pod, pod_level=kubelet.pod_level), None if pod.status is None else pod.status.qos
+        if told not in {None, computed}:
+            found[pod.uid] = f"its status has the class {told}, and its spec implies {computed}: one of them is not the pod's"
     for refusal in outcome.refusals:
         found[refusal.pod] = (
             f"the API server rejects it with the objects that were given ({refusal.message}), but it runs: the "
             "cluster has other objects"
         )
     return found
+
+
+def _unlisted(running: Iterable[Pod], tree: RecordedTree) -> Iterator[tuple[str, str]]:
+    """By uid, running pods with a container that their manifest lacks, such as one that a webhook added."""
+    ends = {part.removesuffix(".scope").rpartition("-")[2] for path in tree.reading.cgroups for part in path.parts[-2:]}
+    names: dict[str, list[str]] = {}
+    for one in tree.containers:
+        if one.id in ends:
+            names.setdefault(one.uid, []).append(one.name)
+    for pod in running:
+        given = {one.name for one in pod.all_containers}
+        more = sorted(set(names.get(pod.uid, ())) - given)
+        if more:
+            yield pod.uid, f"the node runs a container {more[0]} of this pod, which its manifest does not have"
 
 
 def _unsure(numa_nodes: str, strangers: int, unmodelled: Mapping[str, str], uncounted: Sequence[str]) -> Unsure:

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 from memqos.catalog.schema import FieldPath, known_quantity, mapping, quantity_of, text, whole
 from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
-from memqos.engine.pod.sums import PREFIX, aggregate, supported_at_pod_level
+from memqos.engine.pod.sums import PREFIX, aggregate, page_size_of, supported_at_pod_level
 from memqos.engine.swap import SWAP
 from memqos.errors import ManifestError
-from memqos.model.pod import ContainerState, ContainerStatus, Pod, PodStatus, ResourceList, Resources
+from memqos.model.pod import ContainerState, ContainerStatus, Pod, PodStatus, QosClass, ResourceList, Resources
 from memqos.model.quantity import ZERO, Quantity
 
 __all__ = ["ResourceReader", "check_pod_level", "status_of"]
@@ -46,6 +46,10 @@ class ResourceReader:
             elif paged and request.milli_value != limit.milli_value:
                 what = f"huge pages cannot be overcommitted: the request {request} must equal the limit {limit}."
                 raise self._request_error(node, place, name, what)
+        for name, amount in limits.items():
+            if name.startswith(PREFIX) and not _is_whole(name, amount):
+                what = f"{amount} is not a whole number of huge pages of this size."
+                raise place.child("limits", name).error(what, int(self.lines[f"{prefix}limits.{name}"].rpartition(":")[2]))
         return Resources(requests=requests, limits=limits)
 
     def _request_error(
@@ -75,6 +79,12 @@ class ResourceReader:
             found[entry.key] = quantity
             self.lines[f"{prefix}.{entry.key}"] = f"{self._file}:{entry.value.line}"
         return found
+
+
+def _is_whole(name: str, amount: Quantity) -> bool:
+    """Whether an amount is a multiple of the page size in the resource's name; no amount is one of an invalid size."""
+    size = page_size_of(name)
+    return size is not None and amount.value % size == 0
 
 
 def _check_resource(name: str, place: FieldPath, line: int) -> None:
@@ -143,6 +153,7 @@ def status_of(pod: MappingNode, place: FieldPath) -> PodStatus | None:
     reader = ResourceReader(place)
     return PodStatus(
         reason=text(node, "reason"),
+        qos=next((one for one in QosClass if one == text(node, "qosClass")), None),
         resize=text(node, "resize"),
         pending="" if pending is None else text(pending, "reason") or "Pending",
         in_progress=progress is not None,

@@ -134,18 +134,26 @@ def _made(pod: Pod, uids: dict[str, list[str]]) -> str | None:
 
 
 def _ids(tree: RecordedTree) -> dict[tuple[str, str], str]:
-    """The ids of containers; for a restarted container the id with a cgroup."""
+    """The ids of containers; for a restarted container the id with a cgroup, that with processes if several have one."""
     found: dict[tuple[str, str], str] = {}
     for one in tree.containers:
         other = found.get((one.uid, one.name))
-        if other is not None and not _has_cgroup(tree, one.id):
+        if other is not None and (not _has_cgroup(tree, one.id) or _is_empty(tree, one.id)):
             continue
-        if other is not None and _has_cgroup(tree, other):
+        if other is not None and _has_cgroup(tree, other) and not _is_empty(tree, other):
             what = f"container {one.name} of pod {one.pod} has a cgroup as {other[:80]} already."
             step = "A container runs once: leave out the one that has ended."
             raise ManifestError.at(what, file=tree.source, field=f"containers.{one.id[:80]}", next_step=step)
         found[one.uid, one.name] = one.id
     return found
+
+
+def _is_empty(tree: RecordedTree, one: str) -> bool:
+    """Whether the recording shows that a container's cgroup has no processes: the container has ended."""
+    own = [files.files for path, files in tree.reading.cgroups.items() if any(one in part for part in path.parts)]
+    return bool(own) and all(
+        files.get("cgroup.procs") == "" or str(files.get("cgroup.events", "")).startswith("populated 0") for files in own
+    )
 
 
 def _suffix(pods: Iterable[Pod], names: Iterable[str]) -> str:

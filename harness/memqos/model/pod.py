@@ -114,7 +114,7 @@ class ContainerStatus:
 class PodStatus:
     """The kubelet's status of a pod, as far as it affects cgroups. Absent texts are "".
 
-    reason: that of its phase ("Evicted"). resize: `status.resize` (1.27 to 1.32): Proposed, InProgress, Deferred,
+    reason: that of its phase ("Evicted"). qos: its qosClass, None if missing or unknown. resize: `status.resize` (1.27 to 1.32): Proposed, InProgress, Deferred,
     Infeasible. pending: the reason of the condition PodResizePending (1.33 and later) if it is true: Deferred,
     Infeasible. in_progress: whether the condition PodResizeInProgress is true; since: its lastTransitionTime; error:
     its message. observed_generation, pending_generation: the `observedGeneration` of the status, and of
@@ -125,6 +125,7 @@ class PodStatus:
     """
 
     reason: str = ""
+    qos: QosClass | None = None
     resize: str = ""
     pending: str = ""
     in_progress: bool = False

@@ -233,6 +233,22 @@ def test_a_spec_that_the_kubelet_has_not_seen_yet(one):
     assert why.startswith("the spec requests a resize that the kubelet had not accepted when this was read: ")
 
 
+def test_a_spec_that_the_kubelet_has_not_seen_and_a_status_without_resources():
+    tiered = {"gates": {"MemoryQoS": True}, "memory_reservation_policy": ReservationPolicy.TIERED}
+    why = (
+        "the spec requests a resize that the kubelet had not accepted when this was read, and the status does not "
+        "report the allocated resources"
+    )
+    plan = planned(resized(status(resources_=None), generation=2, observed_generation=1), release="1.36", **tiered)
+    assert maximum(plan) == [("4294967296", why), ("4294967296", why)]
+    low = [cgroup.knobs[Knob.MEMORY_LOW] for cgroup in plan.cgroups() if cgroup.level is Level.QOS]
+    assert [one.unsettled for one in low] == [why, ""]
+    assert plan.node.knobs[Knob.MEMORY_MIN].unsettled == why
+    assert plan.node.knobs[Knob.MEMORY_MAX].unsettled == ""
+    seen = planned(resized(status(resources_=None), generation=2, observed_generation=2), release="1.36", **tiered)
+    assert maximum(seen) == [("4294967296", ""), ("4294967296", "")]
+
+
 @pytest.mark.parametrize("one", [
     resized(NEW, generation=2, observed_generation=2), resized(NEW, generation=3, observed_generation=2),
     resized(status(LARGE, resources_=None)), resized(), resized(NEW, resize="Proposed"),

@@ -78,6 +78,36 @@ def _of_containers(field: str, containers: tuple[Container, ...]) -> Iterator[_F
                 yield f'{path}.requests: Invalid value: "{request.canonical()}": {what}', inputs
 
 
+def _huge_pages_alone(pod: Pod) -> list[tuple[str, Container]]:
+    """The containers, with their fields, that name huge pages and neither cpu nor memory.
+
+    Of a pod with resources of its own nothing is said.
+    """
+    if pod.resources is not None:
+        return []
+    every = (("initContainers", pod.init_containers), ("containers", pod.containers))
+    named = [
+        (f"spec.{field}[{index}].resources", one, {*one.resources.requests, *one.resources.limits})
+        for field, containers in every
+        for index, one in enumerate(containers)
+    ]
+    return [
+        (path, one)
+        for path, one, names in named
+        if any(name.startswith(PREFIX) for name in names) and names.isdisjoint({"cpu", "memory"})
+    ]
+
+
+def check_huge_pages(pod: Pod) -> Denial | None:
+    """The error for containers with huge pages that name neither cpu nor memory; None without one."""
+    found = _huge_pages_alone(pod)
+    if not found:
+        return None
+    given = tuple(Input(f"huge pages of container {one.name}", path, pod.file) for path, one in found)
+    errors = [f"{path}: Forbidden: HugePages require cpu or memory" for path, _ in found]
+    return invalid(pod, errors, rule="a container with huge pages requests or limits cpu or memory too", inputs=given)
+
+
 def _of_pod(pod: Pod, own: Resources) -> Iterator[_Fault]:
     """Pod-level requests that containers exceed together, and pod-level limits that one of them exceeds."""
     for name, asked in aggregate(pod).items():
@@ -164,6 +194,7 @@ def _is_plain(pod: Pod, submission: Submission) -> bool:
         or pod.overhead
         or pod.ephemeral_containers
         or submission.preemption_policy
+        or _huge_pages_alone(pod)
     )
 
 
@@ -191,7 +222,8 @@ class _Server:
             return changed
         defaulted = (changed.containers, changed.init_containers) != (pod.containers, pod.init_containers)
         denial = (
-            (check_resources(changed, self._kubelet) if defaulted else None)
+            check_huge_pages(changed)
+            or (check_resources(changed, self._kubelet) if defaulted else None)
             or check_limits(changed, ranges, self._kubelet)
             or self._quotas.admit(changed, submission)
         )

@@ -56,7 +56,8 @@ class Allocation:
     states: the pod with the resources that its cgroups may have, the allocated ones first; one if certain. desired: the
     pod by its spec. why: the reason if the state is uncertain, or if values missing in the status are possible; "" if
     certain. unknown: whether such values are possible for the pod's cgroup and all containers; pod_unknown: for the
-    pod's cgroup only; limits_unknown: for all of them, in files that depend on limits.
+    pod's cgroup only; limits_unknown: for all of them, in files that depend on limits; sums_unknown: for the files above
+    pods, which follow the last spec that the kubelet has seen.
     """
 
     states: tuple[Pod, ...]
@@ -65,6 +66,7 @@ class Allocation:
     unknown: bool = False
     pod_unknown: bool = False
     limits_unknown: bool = False
+    sums_unknown: bool = False
 
     @property
     def pending(self) -> bool:
@@ -135,7 +137,7 @@ class _Case:
     def resized(self) -> Allocation:
         """The gate is on."""
         pod, states, why = self._pod, [self._of(self._admitted)], []
-        unknown = pod_unknown = False
+        unknown = pod_unknown = sums_unknown = False
         limits = self._limits_unsaid()
         if self._waits and any(one.resources is None and one.allocated is None for one in self._resizable()):
             unknown = True
@@ -164,6 +166,9 @@ class _Case:
         if self._proposed or (not self._waits and not _same(pod, states[0])):
             states += [pod, self._of(self._actual)]
             why.append("the spec requests a resize that the kubelet had not accepted when this was read")
+            if self._is_unseen() and all(one.resources is None and one.allocated is None for one in self._resizable()):
+                unknown = sums_unknown = True
+                why.append("and the status does not report the allocated resources")
         found = _distinct(*states)
         if len(found) == 1 and not (unknown or pod_unknown or limits):
             why = []
@@ -174,6 +179,7 @@ class _Case:
             unknown=unknown,
             pod_unknown=pod_unknown,
             limits_unknown=bool(limits),
+            sums_unknown=sums_unknown,
         )
 
     def _resizable(self) -> list[ContainerStatus]:
@@ -388,16 +394,19 @@ def unsettled(plan: Plan, allocations: Sequence[Allocation], planned: _Planned, 
     found: dict[str, list[PlannedPod]] = {}
     for pod in (pod for other in others for pod in other.pods):
         found.setdefault(pod.uid, []).append(pod)
+    unseen = next((one.why for one in allocations if one.sums_unknown), "")
     return replace(
         plan,
-        node=_above(plan.node, [one.node for one in summed]),
-        qos=tuple(_above(one, [other.qos[i] for other in summed]) for i, one in enumerate(plan.qos)),
+        node=_above(plan.node, [one.node for one in summed], unseen),
+        qos=tuple(_above(one, [other.qos[i] for other in summed], unseen) for i, one in enumerate(plan.qos)),
         pods=tuple(_pod(one, found.get(one.uid, ()), by_uid[one.uid], kubelet) for one in plan.pods),
     )
 
 
-def _above(cgroup: PlannedCgroup, others: Iterable[PlannedCgroup]) -> PlannedCgroup:
-    return _either(cgroup, others, _SUMMED)
+def _above(cgroup: PlannedCgroup, others: Iterable[PlannedCgroup], unseen: str) -> PlannedCgroup:
+    """unseen: why the sums are unknown; "" if they are not."""
+    told = {knob: replace(cgroup.knobs[knob], unsettled=unseen) for knob in cgroup.summed & cgroup.knobs.keys()} if unseen else {}
+    return _either(replace(cgroup, knobs={**cgroup.knobs, **told}), others, _SUMMED)
 
 
 def _either(cgroup: PlannedCgroup, others: Iterable[PlannedCgroup], why: str) -> PlannedCgroup:

@@ -90,6 +90,59 @@ def test_a_container_twice_in_a_recording(told, changed):
     assert "tree.json: containers.e1der: container a of pod burst-req-lim-n1 has a cgroup as " in err
 
 
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("empty", [{"cgroup.procs": ""}, {"processes": "0"}, {"cgroup.events": "populated 0\nfrozen 0"}])
+def test_a_container_whose_earlier_cgroup_is_left(told, changed, first, empty):
+    def leave(data):
+        path = path_of(data, "burst-req-lim-n1", "a")
+        data["cgroups"][f"{path.rpartition('/')[0]}/cri-containerd-e1der.scope"] = {
+            **{name: "0" for name in data["cgroups"][path] if name.startswith("memory.")}, **empty
+        }  # fmt: skip
+        own = next(one for one in data["containers"].values() if one[:2] == ["burst-req-lim-n1", "a"])
+        data["containers"] = {"e1der": own, **data["containers"]} if first else {**data["containers"], "e1der": own}
+
+    code, out, _ = told("--tree", changed(leave))
+    assert (code, ": 349 conform, 0 deviate, " in out) == (0, True)
+
+
+def test_a_container_that_the_manifest_does_not_have(told, changed):
+    """A webhook may have added it, with requests of its own: its pod and the sums are unknown, the other pods known."""
+
+    def inject(data):
+        own = next(one for one in data["containers"].values() if one[:2] == ["burst-req-lim-n1", "a"])
+        path = path_of(data, "burst-req-lim-n1", "a")
+        pod = path.rpartition("/")[0]
+        data["containers"]["1ns1de"] = [own[0], "istio-proxy", own[2]]
+        data["cgroups"][f"{pod}/cri-containerd-1ns1de.scope"] = dict(data["cgroups"][path])
+        data["cgroups"][pod] |= {"memory.low": "201326592", "memory.max": "max"}
+        data["cgroups"]["/kubepods.slice/kubepods-burstable.slice"]["memory.low"] = "606208000"
+        data["cgroups"]["/kubepods.slice"]["memory.min"] = "664330240"
+
+    code, out, _ = told("--tree", changed(inject), "--json")
+    findings = json.loads(out)["findings"]
+    why = {one["why_not"] for one in findings if "burst-req-lim" in one["subject"]}
+    assert (code, why) == (
+        0, {"the node runs a container istio-proxy of this pod, which its manifest does not have"}
+    )  # fmt: skip
+    assert [one["verdict"] for one in findings if one["subject"] == "pod default/guar-one-n1"].count("conforms") > 5
+
+
+@pytest.mark.parametrize(("told_class", "verdicts"), [
+    ("Guaranteed", {"not observable"}), ("BestEffort", {"not observable"}), ("Burstable", {"conforms"}),
+    ("", {"conforms"}), ("Weird", {"conforms"}),
+])  # fmt: skip
+def test_a_class_in_the_status_that_the_spec_does_not_imply(told, changed, told_class, verdicts):
+    """Kubelets from 1.29 on take the class of the status; the spec then is not the one that the pod was created with."""
+
+    def classify(data):
+        [pod] = [one for one in data["pods"] if one["metadata"]["name"] == "burst-req-only"]
+        pod["status"] = {"phase": "Running", "qosClass": told_class}
+
+    _, out, _ = told("--tree", changed(classify), "--json")
+    findings = json.loads(out)["findings"]
+    assert {one["verdict"] for one in findings if one["subject"] == "pod default/burst-req-only-n1"} == verdicts
+
+
 def test_two_pods_of_one_name(told, changed):
     """Namespaces are not recorded: uids distinguish such pods, and without uids nothing does."""
 

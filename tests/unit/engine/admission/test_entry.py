@@ -5,7 +5,7 @@ from dataclasses import replace
 from memqos.engine.answer.document import plan_document
 from memqos.engine.answer.explain import plan_tree
 from memqos.engine.expect import expect
-from memqos.model.cluster import ClusterObjects, Namespace, VerticalPodAutoscaler
+from memqos.model.cluster import NO_OBJECTS, ClusterObjects, Namespace, VerticalPodAutoscaler
 from memqos.model.pod import ContainerKind, Controller
 from tests.unit.engine.admission.pods import admit, kubelet, limits, message, new, quota
 from tests.unit.engine.pods import container, pod, resources
@@ -45,6 +45,19 @@ def test_the_plan_names_the_refusing_plugin():
     assert [one.name for one in plan.pods] == ["ok"]
     assert plan_document(plan)["refusals"][0]["by"] == "API server"
     assert "pod default/p is refused by the API server: Forbidden: pods" in plan_tree(plan)
+
+
+def test_huge_pages_need_cpu_or_memory():
+    """Source: pkg/apis/core/validation `validateResourceRequirements`, after LimitRanges have added their defaults."""
+    huge = {"hugepages-2Mi": "2Mi"}
+    alone, ok = container(huge, huge, name="h"), container({"cpu": "1m"}, huge, name="c")
+    assert message(new(ok, alone, cluster=NO_OBJECTS)) == (
+        'Pod "p" is invalid: spec.containers[1].resources: Forbidden: HugePages require cpu or memory'
+    )
+    assert "initContainers[0]" in message(new(ok, init_containers=(alone,), cluster=NO_OBJECTS))
+    assert admit(new(alone, cluster=LIMITED)).pods
+    assert admit(new(ok, cluster=NO_OBJECTS)).pods
+    assert admit(new(alone, resources=resources({"memory": "1Gi"}), cluster=NO_OBJECTS)).pods
 
 
 def test_ephemeral_containers_come_later():
