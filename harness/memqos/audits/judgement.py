@@ -13,6 +13,7 @@ from memqos.audits.node_answers import described
 from memqos.audits.question import Question
 from memqos.catalog.allocation_state import STATUS_MANAGER, checkpoints_of, with_checkpoints, with_status_manager_state
 from memqos.catalog.recorded_contents import Recognised, killers, recognise, with_writers
+from memqos.catalog.recorded_trees import RecordedTree
 from memqos.enactor.base import Order
 from memqos.engine.admission.entry import admitted
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, subject_of
@@ -276,7 +277,7 @@ def _doubts(running: Sequence[Pod], kubelet: Kubelet) -> Mapping[str, str]:
     for pod in running:
         computed, told = pod_qos(pod, pod_level=kubelet.pod_level), None if pod.status is None else pod.status.qos
         if told not in {None, computed}:
-            found[pod.uid] = f"its status has the class {told}, and its spec implies {computed}: one of them is not the pod's"
+            found[pod.uid] = f"its status has the class {told}, and its spec implies {computed}: this is not its spec"
     for refusal in outcome.refusals:
         found[refusal.pod] = (
             f"the API server rejects it with the objects that were given ({refusal.message}), but it runs: the "
@@ -302,8 +303,9 @@ def _unlisted(running: Iterable[Pod], tree: RecordedTree) -> Iterator[tuple[str,
 def _unsure(numa_nodes: str, strangers: int, unmodelled: Mapping[str, str], uncounted: Sequence[str]) -> Unsure:
     """Why values cannot be compared with the plan: sums over pods that were not given, and unmodelled pods.
 
-    numa_nodes: why the NUMA nodes of pods are unknown; "" if they are known. unmodelled: by uid, why the rules do not determine that pod's values, and so the sums above it. uncounted: why the
-    kubelet may include further pods in those sums.
+    numa_nodes: why the NUMA nodes of pods are unknown; "" if they are known. unmodelled: by uid, why the rules do not
+    determine that pod's values, and so the sums above it. uncounted: why the kubelet may include further pods in those
+    sums.
     """
 
     def why(cgroup: PlannedCgroup, knob: Knob) -> str:

@@ -49,7 +49,8 @@ class ResourceReader:
         for name, amount in limits.items():
             if name.startswith(PREFIX) and not _is_whole(name, amount):
                 what = f"{amount} is not a whole number of huge pages of this size."
-                raise place.child("limits", name).error(what, int(self.lines[f"{prefix}limits.{name}"].rpartition(":")[2]))
+                line = int(self.lines[f"{prefix}limits.{name}"].rpartition(":")[2])
+                raise place.child("limits", name).error(what, line)
         return Resources(requests=requests, limits=limits)
 
     def _request_error(

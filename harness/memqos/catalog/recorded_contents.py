@@ -134,7 +134,7 @@ def _made(pod: Pod, uids: dict[str, list[str]]) -> str | None:
 
 
 def _ids(tree: RecordedTree) -> dict[tuple[str, str], str]:
-    """The ids of containers; for a restarted container the id with a cgroup, that with processes if several have one."""
+    """The ids of containers; for a restarted container the id with a cgroup, if several that with processes."""
     found: dict[tuple[str, str], str] = {}
     for one in tree.containers:
         other = found.get((one.uid, one.name))
@@ -150,9 +150,9 @@ def _ids(tree: RecordedTree) -> dict[tuple[str, str], str]:
 
 def _is_empty(tree: RecordedTree, one: str) -> bool:
     """Whether the recording shows that a container's cgroup has no processes: the container has ended."""
-    own = [files.files for path, files in tree.reading.cgroups.items() if any(one in part for part in path.parts)]
+    own = [found.files for path, found in tree.reading.cgroups.items() if any(one in part for part in path.parts)]
     return bool(own) and all(
-        files.get("cgroup.procs") == "" or str(files.get("cgroup.events", "")).startswith("populated 0") for files in own
+        files.get("cgroup.procs") == "" or str(files.get("cgroup.events")).startswith("populated 0") for files in own
     )
 
 

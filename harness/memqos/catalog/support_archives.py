@@ -36,7 +36,7 @@ _MOST_FILES, _MOST_BYTES, _MOST_FILE = 1_000_000, 1 << 30, 1 << 20
 _WANTED = re.compile(
     r"sys/fs/cgroup/.+|proc/(meminfo|swaps|mounts|uptime|pressure/\w+|sys/vm/\w+|sys/kernel/osrelease)|"
     r"sys/devices/system/(cpu/online|node/node\d+/(meminfo|cpulist|distance))|etc/os-release|"
-    r"etc/kubernetes/kubelet\.conf|var/lib/kubelet/(config\.(yaml|json)|\w+_state)|"
+    r"etc/(kubernetes|openshift)/.+\.conf|sos_commands/process/ps_.*|var/lib/kubelet/(config\.(yaml|json)|\w+_state)|"
     r"sos_commands/.*crictl_inspect.*|sos_commands/system/ld\.so_--list-diagnostics|sos_commands/kernel/(uname_-a|sysctl_-a)|uname|hostname|installed-(rpms|debs)|"
     r"sos_commands/(rpm|dpkg)/.*"
 )
@@ -206,7 +206,7 @@ def _document(root: Path, place: str) -> dict[str, Any]:
         "containers": dict(_containers(root)),
         "cgroups": cgroups,
         **({"kubelet": packages["kubelet"]} if "kubelet" in packages else {}),
-        **_configured(node),
+        **_configured(node, root),
     }
     if "config" not in found:
         found["config_unread"] = "a sosreport has it only in " + " or ".join(_CONFIGS)
@@ -240,20 +240,37 @@ def _architecture(node: collector.Node) -> str:
     return next((word for word in _uname(node) if word in {"x86_64", "aarch64", "ppc64le", "s390x"}), "")
 
 
-def _configured(node: collector.Node) -> dict[str, Any]:
-    """The kubelet's configuration file and its checkpoints."""
-    found: dict[str, Any] = {}
-    for path in _CONFIGS:
+def _configured(node: collector.Node, root: Path) -> dict[str, Any]:
+    """The kubelet's configuration file, drop-ins, command line and checkpoints.
+
+    Flags win over the file, so without the command line the configuration is not completely known.
+    """
+    kubelet = collector.Kubelet()
+    words = _command_line(root)
+    collector.read_flags(words, kubelet)
+    found = collector.configured(node, kubelet)
+    if not words:
+        del found["unread"], found["flags_omitted"]
+        found["drop_ins_unread"] = {"the kubelet's flags": "sos_commands/process has no ps with its command line"}
+    for path in () if "config" in found else _CONFIGS:
         text = node.read(path)
         kept = None if text is None else collector.kept_lines(text)
         if kept is not None and "KubeletConfiguration" in kept:
+            found.pop("config_unread", None)
             found["config"] = kept
             break
-    for name in collector.CHECKPOINTS:
-        text = node.read(f"/var/lib/kubelet/{name}")
-        with contextlib.suppress(ValueError):
-            found |= {name: json.loads(text)} if text is not None else {}
     return found
+
+
+def _command_line(root: Path) -> list[str]:
+    """The words of the kubelet's command line after its name, from the output of ps; none if no process shows it."""
+    for path in sorted((root / "sos_commands/process").glob("ps_*")):
+        for line in path.read_text(errors="replace").splitlines():
+            words = line.split()
+            start = next((at for at, word in enumerate(words, 1) if word.rpartition("/")[2] == "kubelet"), len(words))
+            if any(word.startswith("--") for word in words[start : start + 1]):
+                return words[start:]
+    return []
 
 
 def _packages(root: Path) -> dict[str, str]:

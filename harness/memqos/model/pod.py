@@ -114,11 +114,11 @@ class ContainerStatus:
 class PodStatus:
     """The kubelet's status of a pod, as far as it affects cgroups. Absent texts are "".
 
-    reason: that of its phase ("Evicted"). qos: its qosClass, None if missing or unknown. resize: `status.resize` (1.27 to 1.32): Proposed, InProgress, Deferred,
-    Infeasible. pending: the reason of the condition PodResizePending (1.33 and later) if it is true: Deferred,
-    Infeasible. in_progress: whether the condition PodResizeInProgress is true; since: its lastTransitionTime; error:
-    its message. observed_generation, pending_generation: the `observedGeneration` of the status, and of
-    PodResizePending; None if missing.
+    reason: that of its phase ("Evicted"). qos: its qosClass, None if missing or unknown. resize: `status.resize`
+    (1.27 to 1.32): Proposed, InProgress, Deferred, Infeasible. pending: the reason of the condition PodResizePending
+    (1.33 and later) if it is true: Deferred, Infeasible. in_progress: whether the condition PodResizeInProgress is
+    true; since: its lastTransitionTime; error: its message. observed_generation, pending_generation: the
+    `observedGeneration` of the status, and of PodResizePending; None if missing.
     containers: by name, including init and ephemeral containers. allocated, resources: those of the whole pod (1.35 and
     later), overhead included, None if missing. checkpoint: the kubelet's file with the containers' allocated amounts,
     "" if they come from the status.

@@ -90,6 +90,45 @@ def test_a_sosreport_is_a_recording_with_notes(tmp_path: Path) -> None:
     assert SECRET not in json.dumps({name: one for name, one in found.items() if name != "daemons"})
 
 
+PS = """\
+USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND
+root           9  0.0  0.0      0     0 ?        S    Nov01   0:00 grep kubelet
+root        2345  3.1  0.9 999999 9999 ?        Ssl  Nov01   9:59 /usr/bin/kubelet --config=/etc/kubernetes/kubelet.conf
+""".rstrip("\n")
+
+
+@pytest.mark.parametrize(("flags", "code"), [
+    ("", 0), (" --kube-reserved=memory=1Gi,cpu=500m", 0), (" --kube-reserved memory=3Gi,cpu=500m --v=2", 1),
+    (" --config-dir=/etc/openshift/kubelet.conf.d", 1), (" --config-dir=/etc/openshift/absent.d", 0), (None, 0),
+])  # fmt: skip
+def test_flags_and_drop_ins_win_over_the_file(
+    flags: str | None, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The kubelet of this node has kubeReserved of 1Gi. Without its flags nothing deviates: they may explain it."""
+    root = sosreport(tmp_path / "sos")
+    head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
+    (root / "etc/openshift/kubelet.conf.d").mkdir(parents=True)
+    (root / "etc/openshift/kubelet.conf.d/9.conf").write_text(f"{head}kubeReserved:\n  memory: 3Gi\n")
+    if flags is None or "absent" in flags:
+        (root / "etc/kubernetes/kubelet.conf").write_text(f"{CONFIG}systemReserved: {{memory: 2Gi}}\n")
+    if flags is not None:
+        (root / "sos_commands/process").mkdir()
+        (root / "sos_commands/process/ps_auxwwwm").write_text(f"{PS}{flags}\n")
+    place = packed(root, tmp_path / "sosreport-n1.tar.xz")
+    found = run(["audit", str(place), "--pods", str(must_gather(tmp_path)), "-R"])
+    out, err = capsys.readouterr()
+    assert found == code, out + err
+    assert ("memory.max of kubepods.slice is" in out) is bool(code)
+    if flags is None:
+        assert "the kubelet's configuration is not completely known: the kubelet's flags: sos_commands/process" in out
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    root = sosreport(tmp_path)
+    (root / "var/lib/kubelet/allocated_pods_state").write_text("{")
+    assert archived(root)["checkpoints_unread"] == {"allocated_pods_state": "the file is not JSON"}
+
+
 def test_without_inspected_containers_values_are_not_assigned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,8 +56,8 @@ class Allocation:
     states: the pod with the resources that its cgroups may have, the allocated ones first; one if certain. desired: the
     pod by its spec. why: the reason if the state is uncertain, or if values missing in the status are possible; "" if
     certain. unknown: whether such values are possible for the pod's cgroup and all containers; pod_unknown: for the
-    pod's cgroup only; limits_unknown: for all of them, in files that depend on limits; sums_unknown: for the files above
-    pods, which follow the last spec that the kubelet has seen.
+    pod's cgroup only; limits_unknown: for all of them, in files that depend on limits; sums_unknown: for the files
+    above pods, which follow the last spec that the kubelet has seen.
     """
 
     states: tuple[Pod, ...]
@@ -405,7 +405,8 @@ def unsettled(plan: Plan, allocations: Sequence[Allocation], planned: _Planned, 
 
 def _above(cgroup: PlannedCgroup, others: Iterable[PlannedCgroup], unseen: str) -> PlannedCgroup:
     """unseen: why the sums are unknown; "" if they are not."""
-    told = {knob: replace(cgroup.knobs[knob], unsettled=unseen) for knob in cgroup.summed & cgroup.knobs.keys()} if unseen else {}
+    summed = cgroup.summed & cgroup.knobs.keys() if unseen else ()
+    told = {knob: replace(cgroup.knobs[knob], unsettled=unseen) for knob in summed}
     return _either(replace(cgroup, knobs={**cgroup.knobs, **told}), others, _SUMMED)
 
 

@@ -38,7 +38,8 @@ def test_without_the_state_the_order_of_the_pods_decides_nothing(told, changed, 
     assert (code, {one["verdict"] for one in findings}) == (0, {"conforms", "not observable"})
     for name in ("container a of pod default/g-small-n1", "container a of pod default/g-big-n1"):
         assert numa[name]["why_not"] == (
-            "its NUMA nodes depend on the order in which the kubelet admitted 4 pods, and memory_manager_state is missing"
+            "its NUMA nodes depend on the order in which the kubelet admitted 4 pods, and memory_manager_state is "
+            "missing"
         )
     assert numa["container a of pod default/burst-n1"]["verdict"] == "conforms"
 
