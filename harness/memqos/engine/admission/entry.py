@@ -222,8 +222,8 @@ class _Server:
             return changed
         defaulted = (changed.containers, changed.init_containers) != (pod.containers, pod.init_containers)
         denial = (
-            check_huge_pages(changed)
-            or (check_resources(changed, self._kubelet) if defaulted else None)
+            (check_resources(changed, self._kubelet) if defaulted else None)
+            or check_huge_pages(changed)
             or check_limits(changed, ranges, self._kubelet)
             or self._quotas.admit(changed, submission)
         )
