@@ -461,8 +461,10 @@ def test_one_reason_of_many_files_is_printed_once(suite, run, pytester):
     result = run()
 
     *files, other = sorted(bundle(pytester)["error"].splitlines(), key=len, reverse=True)
-    assert len(files) == 1 and " and 2 more: the tests cannot be collected: ModuleNotFoundError" in files[0]
-    assert "demo/test_other.py: the tests" in other and "No module named 'another_module'" in other
+    assert len(files) == 1
+    assert " and 2 more: the tests cannot be collected: ModuleNotFoundError" in files[0]
+    assert "demo/test_other.py: the tests" in other
+    assert "No module named 'another_module'" in other
     printed = result.stdout.str()
     assert printed.count("E   ModuleNotFoundError: No module named 'no_such_module'") == 1
     assert "(the last line is the same in " in printed

@@ -213,6 +213,7 @@ class FakeRig:
     """A rig in memory. runtime: the name of the imitated_traits runtime."""
 
     lanes = 1
+    pool = None
 
     def __init__(self, runtime: str, driver: CgroupDriver, catalogue: Catalogue) -> None:
         self.name = f"fake of {runtime}"

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -77,7 +78,12 @@ def open_rigs(
             where=settings.origins["target" if settings.target else "image"],
             next_step="Let memqos boot one: --profile.",
         )
-    with tempfile.TemporaryDirectory(prefix="memqos-mutants-") as folder, contextlib.ExitStack() as stack:
+    # What lanes still do after an interrupt fails once the machine has ended. They end before their folder is removed.
+    with (
+        tempfile.TemporaryDirectory(prefix="memqos-mutants-") as folder,
+        ThreadPoolExecutor(max_workers=_LANES, thread_name_prefix="mutant") as pool,
+        contextlib.ExitStack() as stack,
+    ):
         program = Path(folder) / "wrong-runtime"
         shutil.copyfile(str(oci_runtime.__file__), program)
         program.chmod(0o755)
@@ -102,7 +108,7 @@ def open_rigs(
         station = stack.enter_context(stations.opened(systems[0]))
         progress.done("boot a machine")
 
-        opening = _Opening(stations, station, switch, catalogue, settings, owner)
+        opening = _Opening(stations, station, switch, catalogue, settings, owner, pool)
         named = ", ".join(runtimes)
         name = f"{systems[0].profile}/{systems[0].topology}, {named}, {systems[0].driver} driver"
         yield name, (opening.rig(system) for system in systems)
@@ -110,7 +116,7 @@ def open_rigs(
 
 @dataclass(frozen=True)
 class _Opening:
-    """Makes the rigs of one machine. first: the machine's first station."""
+    """Makes the rigs of one machine. first: the machine's first station. pool: the threads of all lanes."""
 
     stations: Stations
     first: Station
@@ -118,6 +124,7 @@ class _Opening:
     catalogue: Catalogue
     settings: Settings
     owner: _Disposal
+    pool: Executor
 
     @contextlib.contextmanager
     def rig(self, system: SystemKey) -> Iterator[Rig]:
@@ -175,7 +182,7 @@ class MachineRig:
 
     def __init__(self, opening: _Opening, station: Station, node: NodeUnderTest, server: WrongServer) -> None:
         self.name = station.key.runtime
-        self.lanes = _LANES
+        self.lanes, self.pool = _LANES, opening.pool
         self._station, self._node, self._server, self._switch = station, node, server, opening.switch
         self._catalogue, self._settings = opening.catalogue, opening.settings
         self._kubelet = self._catalogue.kubelet("v1.36-none")

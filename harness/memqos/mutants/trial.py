@@ -10,7 +10,7 @@ import datetime
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import Executor, Future, as_completed
 from dataclasses import dataclass, field
 from enum import StrEnum
 from queue import SimpleQueue
@@ -128,11 +128,19 @@ class SystemUnderMutant(Protocol):
 
 
 class Rig(Protocol):
-    """A system that takes faults. name: its runtime. lanes: how many mutants can run at a time (>= 1)."""
+    """A system that takes faults.
+
+    name: its runtime. lanes: how many mutants can run at a time (>= 1).
+    """
 
     name: str
     lanes: int
     case_choice: CaseChoice
+
+    @property
+    def pool(self) -> Executor | None:
+        """The threads of the lanes, which whoever opened the system waits for; None for one mutant at a time."""
+        ...
 
     def why_not(self, mutant: Mutant) -> str:
         """Why it cannot have this fault; "" if it can."""
@@ -205,8 +213,8 @@ def try_mutants(
     control = _Control(rig)
     together = [one for one in mutants if not rig.is_exclusive(one)]
     alone = [one for one in mutants if rig.is_exclusive(one)]
-    if rig.lanes > 1:
-        yield from _side_by_side(rig, together, control, begun)
+    if rig.pool is not None:
+        yield from _side_by_side(rig, rig.pool, together, control, begun)
     else:
         alone = [*together, *alone]
     for mutant in alone:
@@ -236,7 +244,7 @@ def try_mutants_on_rigs(
 
 
 def _side_by_side(
-    rig: Rig, mutants: Sequence[Mutant], control: _Control, begun: Callable[[Mutant], object]
+    rig: Rig, pool: Executor, mutants: Sequence[Mutant], control: _Control, begun: Callable[[Mutant], object]
 ) -> Iterator[Outcome]:
     lanes: SimpleQueue[int] = SimpleQueue()
     for lane in range(rig.lanes):
@@ -250,16 +258,15 @@ def _side_by_side(
         finally:
             lanes.put(lane)
 
-    pool = ThreadPoolExecutor(max_workers=rig.lanes, thread_name_prefix="mutant")
+    futures: list[Future[Outcome]] = []
     try:
-        futures: list[Future[Outcome]] = [submit(pool, one, mutant) for mutant in mutants]
+        futures.extend(submit(pool, one, mutant) for mutant in mutants)
         for future in as_completed(futures):
             yield future.result()
-    except BaseException:
-        # Calls in progress end with the machine: an interrupt does not wait for them.
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
+    finally:
+        # Those that have not begun; calls in progress end with the machine.
+        for future in futures:
+            future.cancel()
 
 
 def _tried_one(rig: Rig, mutant: Mutant, lane: int, control: _Control) -> Outcome:

@@ -54,7 +54,7 @@ class Bed:
             place.target.on((name,), unit)
         key = SystemKey("trixie", "two-zones", "oci:runc", driver)
         station = SimpleNamespace(key=key, place=place, node=node, runtimes=["runc 1.1.15"])
-        opening = SimpleNamespace(switch=switch, catalogue=CATALOGUE, settings=SimpleNamespace(known=()))
+        opening = SimpleNamespace(switch=switch, catalogue=CATALOGUE, settings=SimpleNamespace(known=()), pool=None)
         self.rig = MachineRig(opening, station, node, WrongServer())
 
 

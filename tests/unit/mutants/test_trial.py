@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import threading
 from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+
+import pytest
+from msgspec.structs import replace
 
 from memqos.errors import MachineryError
 from memqos.mutants.fakes import imitated_traits
 from memqos.mutants.rigs import Catalogue
-from memqos.mutants.table import Level, load_mutants
+from memqos.mutants.table import Level, Mutant, load_mutants
 from memqos.mutants.trial import (
     Deviation,
     Fate,
@@ -33,8 +38,8 @@ class Scripted:
 
     name = "scripted"
 
-    def __init__(self, found: dict[str, list[Deviation] | MachineryError], lanes: int = 1) -> None:
-        self.found, self.lanes = found, lanes
+    def __init__(self, found: dict[str, list[Deviation] | MachineryError], pool: Executor | None = None) -> None:
+        self.found, self.lanes, self.pool = found, 2 if pool else 1, pool
         self.case_choice = CATALOGUE.case_choice(imitated_traits("oci:runc"))
         self.asked: list[tuple[str, str]] = []
         self.able = set(MUTANTS)
@@ -98,10 +103,31 @@ def test_a_deviation_of_a_right_system_kills_no_mutant() -> None:
 
 
 def test_several_in_parallel_and_exclusive_ones_last() -> None:
-    rig = Scripted(RIGHTLY, lanes=2)
-    outcomes = list(try_mutants(rig, PICKED))
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = list(try_mutants(Scripted(RIGHTLY, pool), PICKED))
     assert outcomes[-1].mutant.name == "class-protected"
     assert {one.fate for one in outcomes} == {Fate.KILLED, Fate.EQUIVALENT}
+
+
+def test_an_interrupt_begins_no_further_mutant() -> None:
+    begun: list[str] = []
+    several = [replace(MUTANTS["drops-memory-min"], name=f"mutant-{number}") for number in range(20)]
+    with ThreadPoolExecutor(1) as pool:
+        rig = Scripted({one.name: [deviation("memory.min")] for one in several}, pool)
+        rig.able = {one.name for one in several}
+        going_on = threading.Event()
+
+        def begin(mutant: Mutant) -> None:
+            begun.append(mutant.name)
+            if len(begun) > 1:
+                going_on.wait(10)
+
+        outcomes = try_mutants(rig, several, begun=begin)
+        next(outcomes)
+        with pytest.raises(KeyboardInterrupt):
+            outcomes.throw(KeyboardInterrupt)  # type: ignore[attr-defined]
+        going_on.set()
+    assert len(begun) <= 2
 
 
 def test_another_file_or_level_is_not_right() -> None:

@@ -89,9 +89,7 @@ class RunEnd:
         places: dict[tuple[str, str], list[str]] = {}
         for error in self._troubles:
             places.setdefault((error.what, error.next_step), []).append(error.where)
-        lines = (
-            MemqosError(what, where=_in_short(where), next_step=next_step) for (what, next_step), where in places.items()
-        )
+        lines = (MemqosError(what, where=_in_short(where), next_step=step) for (what, step), where in places.items())
         return "\n".join(" ".join(str(error).split()) for error in lines)
 
     def code(self, results: Sequence[TestResult]) -> ExitCode:
