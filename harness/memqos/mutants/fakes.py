@@ -261,7 +261,7 @@ class FakeRig:
         if mutant is not None and mutant.plan is not None:
             self._switch.fault = mutant.plan
             try:
-                yield PlanUnderMutant(node, mutant.plan, self._catalogue, unmarked)
+                yield PlanUnderMutant(node, mutant.plan, self._catalogue, unmarked, self._switch)
             finally:
                 self._switch.fault = PlanFault()
             return

@@ -32,7 +32,8 @@ from memqos.errors import NonconformanceError, UnknownNameError
 from memqos.model.pod import Pod
 from memqos.mutants.case_choice import OF_VALUES, CaseChoice
 from memqos.mutants.table import Mutant, PlanFault
-from memqos.mutants.trial import Deviation, deviations_of
+from memqos.mutants.trial import Deviation, NoEffectError, deviations_of
+from memqos.mutants.wrong_enactor import Switch
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.cri_calls import CriVerbs
@@ -274,11 +275,15 @@ class RequestsUnderMutant:
 class PlanUnderMutant:
     """A node with an enactor that carries out a wrong plan."""
 
-    def __init__(self, node: NodeUnderTest, fault: PlanFault, catalogue: Catalogue, known: Known) -> None:
+    def __init__(
+        self, node: NodeUnderTest, fault: PlanFault, catalogue: Catalogue, known: Known, switch: Switch
+    ) -> None:
         self._node, self._fault, self._catalogue, self._known = node, fault, catalogue, known
+        self._switch = switch
 
     def find(self, case: Case) -> Sequence[Deviation]:
         """The deviations in values of pods, QoS classes and node; with several kubelets, after each but the first."""
+        self._switch.acts = False
         pods = [self._catalogue.pod(name) for name in self._fault.pods]
         names = case.asks.kubelets or self._fault.kubelets
         first, *others = [self._catalogue.kubelet(name) for name in names]
@@ -294,6 +299,9 @@ class PlanUnderMutant:
                     found += standing.judge_class(cgroup.qos) if cgroup.qos is not None else []
                 for pod in standing.pods.values():
                     found += standing.judge_pod(pod.pod)
+        if self._fault.is_wrong and not self._switch.acts:
+            what = f"{', '.join(self._fault.pods)} under {', '.join(names)}"
+            raise NoEffectError(f"the wrong plan of {what} is the right one: name others with 'pods' and 'kubelets'")
         levels = _LEVELS_OF.get(case.claim.id, frozenset(PlanLevel))
         told = [self._known(one, case.claim.id) for one in found if one.subject.level in levels]
         return deviations_of(case, told, None)

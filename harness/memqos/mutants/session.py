@@ -356,7 +356,7 @@ class MachineRig:
     def _planned(self, fault: PlanFault) -> Iterator[SystemUnderMutant]:
         self._switch.fault = fault
         try:
-            yield PlanUnderMutant(self._node, fault, self._catalogue, self._known())
+            yield PlanUnderMutant(self._node, fault, self._catalogue, self._known(), self._switch)
         finally:
             self._switch.fault = PlanFault()
 

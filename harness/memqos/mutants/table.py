@@ -247,6 +247,7 @@ class CriFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError(f"'method' must be one of {', '.join(_METHODS)}, not '{self.method[:40]}'.")
 
 
+_MOST_WEIGHT = 10000
 _LEVELS = ("node", "class", "pod", "container")
 
 
@@ -266,6 +267,8 @@ class PlanChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError(f"'to' of 'move' must be one of {', '.join(_LEVELS)}, not '{str(self.to)[:40]}'.")
         if self.do == "set":
             Knob(self.file).parse(str(self.to))
+        if self.do == "set" and self.file == Knob.CPU_WEIGHT and not 1 <= int(str(self.to)) <= _MOST_WEIGHT:
+            raise ValueError(f"'to' of cpu.weight must be 1 to {_MOST_WEIGHT}, not '{str(self.to)[:40]}'.")
 
 
 class PlanFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -285,6 +288,11 @@ class PlanFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     renamed: bool = False
     pods: tuple[_Text, ...] = ("guaranteed-one", "burstable", "best-effort")
     kubelets: Annotated[tuple[_Text, ...], Meta(min_length=1, description="a list of kubelets")] = ("v1.36-tiered",)
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it has a fault at all."""
+        return bool(self.kubelet or self.factor or self.without or self.change or self.stale or self.renamed)
 
     def __post_init__(self) -> None:
         try:

@@ -36,6 +36,7 @@ __all__ = [
     "Fate",
     "Kill",
     "Level",
+    "NoEffectError",
     "NothingObservedError",
     "Outcome",
     "Rig",
@@ -116,13 +117,18 @@ class NothingObservedError(Exception):
     """A case found nothing observable; the text is the first reason."""
 
 
+class NoEffectError(Exception):
+    """A fault changed nothing that the system does, so no case can notice it; the text says what to change in its row."""
+
+
 class SystemUnderMutant(Protocol):
     """A system with one mutant's fault, or without any."""
 
     def find(self, case: Case) -> Sequence[Deviation]:
         """The deviations of a case that are not known.
 
-        NothingObservedError if none of its findings was observable, MachineryError if the case fails to run.
+        NothingObservedError if none of its findings was observable, NoEffectError if the fault changed nothing,
+        MachineryError if the case fails to run.
         """
         ...
 
@@ -307,6 +313,8 @@ def _tried_with(
         except NothingObservedError as error:
             # A mutant that hides a value survives; a system that never shows it cannot have the fault.
             unseen += [f"{case.claim.id}: {error}"] if control.sees_nothing(case, lane, mutant) else []
+        except NoEffectError as error:
+            unseen.append(str(error))
         except MachineryError as error:
             trouble = trouble or f"{case.claim.id} ended in: {error.what}"
         else:

@@ -34,11 +34,12 @@ __all__ = ["Switch", "WrongEnactor", "wrong_plan"]
 class Switch:
     """Holds the fault of an enactor, which changes from mutant to mutant. fault: the current one; empty for none.
 
-    kubelets: the catalogue's, by id.
+    kubelets: the catalogue's, by id. acts: whether a plan that was carried out differed from the right one.
     """
 
     def __init__(self, kubelets: Mapping[str, KubeletCase]) -> None:
         self.fault = PlanFault()
+        self.acts = False
         self.kubelets = kubelets
 
     def enactor(self, site: Site) -> WrongEnactor:
@@ -97,14 +98,20 @@ class WrongEnactment:
         """Carry out the wrong plan; for a stale kubelet, the first plan again."""
         if self._first is None or not self._switch.fault.stale:
             self._first = self._wrong(order).plan
+        self._compare(order.plan, self._first)
         self._inner.bring(replace(order, plan=self._first))
 
     def admit(self, order: Order, *, appears: Callable[[PlannedPod], None]) -> Mapping[str, AdmittedPod]:
         """Start the pods of the wrong plan."""
-        return self._inner.admit(self._wrong(order), appears=appears)
+        wrong = self._wrong(order)
+        self._compare(order.plan, wrong.plan)
+        return self._inner.admit(wrong, appears=appears)
 
     def _wrong(self, order: Order) -> Order:
         return replace(order, plan=wrong_plan(order, self._switch.fault, self._switch.kubelets))
+
+    def _compare(self, right: Plan, wrong: Plan) -> None:
+        self._switch.acts = self._switch.acts or _written(right) != _written(wrong)
 
     def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
         """As the other's."""
@@ -132,6 +139,12 @@ def wrong_plan(order: Order, fault: PlanFault, kubelets: Mapping[str, KubeletCas
     for change in fault.change:
         plan = _changed(plan, change)
     return _renamed(plan) if fault.renamed else plan
+
+
+def _written(plan: Plan) -> tuple[object, ...]:
+    """All that a plan writes and requests, without its reasons."""
+    files = [(one.path, {knob: found.written for knob, found in one.knobs.items()}) for one in plan.cgroups()]
+    return files, [[one.resources for one in pod.containers] for pod in plan.pods]
 
 
 def _kubelet(kubelet: Kubelet, fault: PlanFault, kubelets: Mapping[str, KubeletCase]) -> Kubelet:
@@ -211,7 +224,11 @@ def _other(expected: Expected, change: PlanChange) -> Expected:
         return expected
     to = int(str(change.to))
     amount = int(text) + to if change.do == "add" else int(text) * to // 100
-    return replace(expected, written=knob.parse(str(max(0, amount))))
+    return replace(expected, written=knob.parse(str(max(_LEAST.get(knob, 0), amount))))
+
+
+_LEAST: Mapping[Knob, int] = {Knob.CPU_WEIGHT: 1, Knob.CPU_SHARES: 2}
+"""The least value that the kernel accepts, for files without 0."""
 
 
 def _moved(plan: Plan, level: str, to: str, knob: Knob) -> Plan:
