@@ -19,7 +19,8 @@ from memqos.engine.translate.versions import Runtimes
 from memqos.errors import UnknownNameError
 from memqos.model.knob import Knob
 from memqos.mutants.programs.oci_runtime import changed
-from memqos.mutants.table import Level, Mutant, OciFault
+from memqos.mutants.table import CriFault, Level, Mutant, OciFault
+from memqos.runtime import cri_wire
 
 __all__ = ["LATER", "CaseChoice", "verbs_of_case"]
 
@@ -70,6 +71,31 @@ _OF_VERBS: Mapping[str, tuple[frozenset[str], float]] = {
 """By the verb of a claim, the verbs and words of its case, and about how many seconds it takes."""
 
 
+_OF_CALLS: Mapping[str, frozenset[str]] = {
+    "RunPodSandbox": frozenset({"sandbox_in_its_parent", "sandbox_as_it_comes", "second_sandbox"}),
+    "UpdatePodSandboxResources": frozenset({"sandbox_updated"}),
+    "RemovePodSandbox": frozenset({"left_by_few"}),
+    "PodSandboxStats": frozenset({"pod_uses", "pod_counts_uses"}),
+    "ListPodSandboxStats": frozenset({"lists_pod_uses"}),
+    "RemoveContainer": frozenset({"left_by_few", "neighbour_stopped", "made_again"}),
+    "StopContainer": frozenset({"neighbour_stopped"}),
+    "ContainerStatus": frozenset({"reports_resources", "oom_kill_reported"}),
+    "ContainerStats": frozenset({"uses", "uses_under_load"}),
+    "ListContainerStats": frozenset({"lists_uses"}),
+    "ExecSync": frozenset({"exec_is_charged", "exec_is_alike", "exec_is_bound"}),
+    "RuntimeConfig": frozenset({"driver"}),
+}
+"""By the method of a CRI server, the verbs of the claims that depend on its answer."""
+
+_OF_MACHINES = (
+    "requests/everything",
+    "requests/update-everything",
+    "lifecycle/stays",
+    "requests/update-later",
+    "lifecycle/daemon-reload",
+)
+"""The claims for a fault of the machine whose row names none: what any container holds, at once and after a while."""
+
 _RESTARTS = "made_again"
 """The verb of the claims whose case deletes a container of a pod and creates another one."""
 _CONTAINERS: Mapping[str, int] = {_RESTARTS: 2, "several_in_a_pod": 4}
@@ -106,9 +132,12 @@ class CaseChoice:
             # The claim about the mutant's own level first.
             own = [_VALUES_OF[level] for level in mutant.levels if level in _VALUES_OF]
             return [self.cases[name] for name in dict.fromkeys([*own, *OF_VALUES])]
-        if mutant.oci is None:
-            return []
-        return sorted((case for case in self.cases.values() if self._notices(mutant.oci, case)), key=self._cost)
+        if mutant.machine is not None:
+            return [self.cases[name] for name in _OF_MACHINES]
+        oci, cri = mutant.oci, mutant.cri
+        cases = self.cases.values()
+        found = [one for one in cases if (oci and self._notices(oci, one)) or (cri and self._depends(cri, one))]
+        return sorted(found, key=self._cost)
 
     def _named(self, name: str, mutant: Mutant) -> Case:
         if name not in self.cases:
@@ -148,6 +177,27 @@ class CaseChoice:
         number = fault.only.update
         return (number is None or len(request.updates) >= number) and self._shows_in(fault, request, passed)
 
+    def _depends(self, fault: CriFault, case: Case) -> bool:
+        """Whether a case depends on the answer of a CRI server's method, or its requests are changed there."""
+        if case.asks.verb in _OF_CALLS.get(fault.method, ()):
+            return True
+        request = self.request_of(case)
+        verb = {"CreateContainer": "create", "StartContainer": "start", "UpdateContainerResources": "update"}.get(
+            fault.method, ""
+        )
+        is_refusal = case.claim.kind is ClaimKind.REFUSAL or case.claim.chapter == "refusal"
+        if not isinstance(request, RequestCase) or request.refused or is_refusal:
+            return False
+        if verb not in verbs_of_case(case, request) or fault.number > self._calls(case, request, verb):
+            return False
+        if fault.of and case.asks.verb not in _CONTAINERS and not request.later:
+            return False
+        return not fault.request or any(_alters_call(fault, one) for one in _calls_of(request, verb))
+
+    def _calls(self, case: Case, request: RequestCase, verb: str) -> int:
+        """How many calls of this verb a case makes."""
+        return len(request.updates) if verb == "update" else _CONTAINERS.get(case.asks.verb, 2 if request.later else 1)
+
     def _shows_in(self, fault: OciFault, request: AnyRequestCase, passed: frozenset[str]) -> bool:
         """Whether the fault changes the requests or the resulting files."""
         documents = list(self._documents(request, passed & set(fault.on)))
@@ -175,6 +225,19 @@ class CaseChoice:
             for update in case.updates if "update" in verbs else ():
                 held = oci_for_update(held, update, cri, hugetlb=huge).resources
                 yield held.document()
+
+
+def _calls_of(case: RequestCase, verb: str) -> Iterator[dict[str, Any]]:
+    """The parts of CRI's messages with the resources that a case requests."""
+    for resources in case.updates if verb == "update" else (case.create,):
+        asked = cri_wire.message_json(cri_wire.resources_to_wire(resources))
+        yield {"linux": asked} if verb == "update" else {"config": {"linux": {"resources": asked}}}
+
+
+def _alters_call(fault: CriFault, document: dict[str, Any]) -> bool:
+    altered = copy.deepcopy(document)
+    changed(altered, [one.document() for one in fault.request])
+    return altered != document
 
 
 def _has_all(document: Mapping[str, Any], fields: Sequence[str]) -> bool:

@@ -38,6 +38,13 @@ __all__ = ["FakeRig", "imitated_traits"]
 
 _VERBS = {"StartContainer": "create", "UpdateContainerResources": "update", "update": "update"}
 """The OCI runtime verb for each method of the fake; its start also creates."""
+_OF_PROGRAMS = frozenset(
+    {
+        "uses", "uses_under_load", "pod_uses", "pod_counts_uses", "lists_uses", "lists_pod_uses", "exec_is_charged",
+        "exec_is_bound", "oom_kill_reported", "group_is_killed", "limited_below_use",
+    }
+)  # fmt: skip
+"""The verbs of claims about what a program in a container does."""
 _ACTS = frozenset({"late", "loop", "acts", "unit", "spec", "answer", "restores", "parent", "options", "program"})
 
 
@@ -247,6 +254,8 @@ class FakeRig:
 
     def lacks(self, claim: Claim) -> str:
         """As `Rig.lacks` of the node."""
+        if claim.asks is not None and claim.asks.verb in _OF_PROGRAMS:
+            return "the fakes run no programs that use memory"
         return next((why for need in claim.needs if (why := self._plain.why_not(need))), "")
 
     def is_exclusive(self, mutant: Mutant) -> bool:  # noqa: ARG002 - each has a node of its own

@@ -118,7 +118,7 @@ class NothingObservedError(Exception):
 
 
 class NoEffectError(Exception):
-    """A fault changed nothing that the system does, so no case can notice it; the text says what to change in its row."""
+    """A fault changed nothing that the system does, so no case can notice it; the text says how to change its row."""
 
 
 class SystemUnderMutant(Protocol):

@@ -142,9 +142,9 @@ def wrong_plan(order: Order, fault: PlanFault, kubelets: Mapping[str, KubeletCas
 
 
 def _written(plan: Plan) -> tuple[object, ...]:
-    """All that a plan writes and requests, without its reasons."""
+    """All values of a plan, without their reasons."""
     files = [(one.path, {knob: found.written for knob, found in one.knobs.items()}) for one in plan.cgroups()]
-    return files, [[one.resources for one in pod.containers] for pod in plan.pods]
+    return files, [[one.oom_score_adj for one in pod.containers] for pod in plan.pods]
 
 
 def _kubelet(kubelet: Kubelet, fault: PlanFault, kubelets: Mapping[str, KubeletCase]) -> Kubelet:

@@ -32,7 +32,11 @@ def tried(tmp_path):
 
 
 def test_a_third_container_is_created_by_the_case_of_several(tried) -> None:
-    assert tried("create", "container = 3") == ["lifecycle/several-containers"]
+    assert tried("create", "container = 3") == [
+        "lifecycle/several-containers",
+        "lifecycle/several-containers-little",
+        "lifecycle/several-containers-big",
+    ]
     assert tried("create", "container = 5") == []
 
 
@@ -45,18 +49,68 @@ def test_a_second_container_is_created_by_a_restart_too(tried) -> None:
 def test_a_container_after_a_deleted_one_is_created_by_restarts_alone(tried) -> None:
     assert set(tried("create", "again = true")) == {
         "lifecycle/container-restart",
+        "lifecycle/container-restart-little",
+        "lifecycle/container-restart-big",
         "lifecycle/restart-with-huge-pages",
     }
 
 
-def test_an_update_after_an_exec_has_one_case(tried) -> None:
-    assert tried("update", "entered = true") == ["lifecycle/update-after-exec"]
+def test_an_update_after_an_exec_has_cases_of_all_amounts(tried) -> None:
+    assert tried("update", "entered = true") == [
+        "lifecycle/update-after-exec",
+        "lifecycle/update-after-exec-little",
+        "lifecycle/update-after-exec-big",
+    ]
 
 
 def test_a_third_update_is_made_by_cases_with_three(tried) -> None:
     several = tried("update", "update = 3")
     assert "requests/update-repeatedly" in several
     assert "requests/update-unified-high" not in several
+
+
+CRI = """
+[mine]
+wrong = "It is wrong."
+kind = "CRI server"
+knobs = ["memory.high"]
+cri = { %s }
+"""
+
+
+@pytest.mark.parametrize(("fault", "among", "absent"), [
+    ('method = "UpdateContainerResources", request = [{ do = "drop", field = "linux/unified/memory.high" }]',
+     {"requests/update-unified-high", "lifecycle/update-after-exec"}, {"requests/update-shares", "oci/part-unified"}),
+    ('method = "UpdateContainerResources", number = 3, skip = true',
+     {"requests/update-repeatedly"}, {"requests/update-twice"}),
+    ('method = "UpdateContainerResources", of = "another container"',
+     {"lifecycle/several-containers", "requests/update-later"}, {"requests/update-limit"}),
+    ('method = "CreateContainer", number = 2, skip = true', {"lifecycle/container-restart"}, {"requests/limit"}),
+    ('method = "CreateContainer", request = [{ do = "drop", field = "config/linux/resources/cpu_quota" }]',
+     {"requests/quota"}, {"requests/shares", "requests/refuses-missing-cpu"}),
+    ('method = "ContainerStats", reply = [{ do = "drop", field = "stats" }]', {"cri/stats-usage"}, {"cri/pod-stats"}),
+    ('method = "Version", skip = true', set(), {"requests/limit"}),
+])  # fmt: skip
+def test_a_cri_server_without_claims_in_its_row(tmp_path, fault, among, absent) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(CRI % fault)
+    [mutant] = load_mutants([file], shipped=False)
+    found = {one.claim.id for one in CHOICE.candidates(mutant)}
+    assert among <= found
+    assert not absent & found
+    assert bool(found) is bool(among)
+
+
+def test_a_machine_without_claims_in_its_row(tmp_path) -> None:
+    file = tmp_path / "mine.toml"
+    row = CRI.replace("CRI server", "foreign writer").replace("cri = { %s }", 'machine = { loop = "true" }')
+    file.write_text(row)
+    [mutant] = load_mutants([file], shipped=False)
+    assert [one.claim.id for one in CHOICE.candidates(mutant)][:3] == [
+        "requests/everything",
+        "requests/update-everything",
+        "lifecycle/stays",
+    ]
 
 
 def test_a_huge_page_limit_is_a_field_without_a_section(tried) -> None:

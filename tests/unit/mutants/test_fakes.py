@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +56,37 @@ def test_a_mutant_is_killed_rightly_with_other_runtimes_and_the_other_driver(
 ) -> None:
     """Every eighth of them."""
     assert problems(rig(runtime, driver), ALL[::8]) == {}
+
+
+NO_EFFECT = """
+[mine]
+wrong = "It leaves out what these pods do not have."
+kind = "enforcement"
+level = "node"
+knobs = ["cpu.weight"]
+plan = { %s }
+"""
+
+
+@pytest.mark.parametrize(("fault", "fate"), [
+    ('without = ["sidecars"]', Fate.NOT_TRIED),
+    ('change = [{ level = "node", file = "cpu.weight", do = "percent", to = 101 }]', Fate.NOT_TRIED),
+    ('change = [{ level = "node", file = "cpu.weight", do = "add", to = -100 }]', Fate.KILLED),
+])  # fmt: skip
+def test_a_wrong_plan_without_an_effect_is_not_tried(tmp_path: Path, fault: str, fate: Fate) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(NO_EFFECT % fault)
+    [outcome] = try_mutants(rig(), load_mutants([file], shipped=False))
+    assert outcome.fate is fate
+    assert ("is the right one: name others with 'pods' and 'kubelets'" in outcome.why) is (fate is Fate.NOT_TRIED)
+
+
+def test_statistics_need_programs(tmp_path: Path) -> None:
+    row = '[mine]\nwrong = "It halves."\nkind = "CRI server"\nknobs = ["usage"]\n'
+    fault = 'cri = { method = "ContainerStats", reply = [{ do = "percent", field = "stats", to = 50 }] }\n'
+    (tmp_path / "mine.toml").write_text(row + fault)
+    [outcome] = try_mutants(rig(), load_mutants([tmp_path / "mine.toml"], shipped=False))
+    assert (outcome.fate, outcome.why) == (Fate.NOT_TRIED, "the fakes run no programs that use memory")
 
 
 def test_a_right_system_is_clean_in_every_case_that_kills() -> None:

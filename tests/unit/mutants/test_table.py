@@ -119,6 +119,10 @@ def test_a_planned_file_that_no_kubelet_writes_is_named(loaded) -> None:
             "'to' of 'round' must be above 0",
         ),
         ('oci = { on = ["create"], change = [{ do = "copy", field = "memory/limit" }] }', "'copy' needs 'to'"),
+        (
+            'plan = { change = [{ level = "pod", file = "cpu.weight", do = "set", to = 0 }] }',
+            "'to' of cpu.weight must be 1 to 10000, not '0'",
+        ),
         ('cri = { method = "Create" }', "'method' must be one of RunPodSandbox"),
     ],
 )
