@@ -5,6 +5,8 @@ Sources: Kubernetes API concepts (watches, bookmarks, sendInitialEvents), the st
 """
 
 import json
+import queue
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -66,6 +68,24 @@ def test_a_list_has_its_kind_and_version_and_follows_field_selectors(server):
     assert found["kind"] == "PodList"
     assert [one["metadata"]["name"] for one in found["items"]] == ["a"]
     assert found["metadata"]["resourceVersion"] == str(server.store.version)
+
+
+class EndedConnections(ApiServer):
+    """A server that tells of each connection that ends whether TCP sends at once (TCP_NODELAY)."""
+
+    def __init__(self):
+        super().__init__()
+        self.sends_at_once = queue.Queue()
+
+    def shutdown_request(self, request):
+        self.sends_at_once.put(bool(request.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)))
+        super().shutdown_request(request)
+
+
+def test_a_body_does_not_wait_for_the_acknowledgement_of_its_headers():
+    with EndedConnections().serving() as server:
+        call(server, "GET", "/version")
+        assert server.sends_at_once.get(timeout=10)
 
 
 def watched(server, path, count):
