@@ -124,10 +124,10 @@ class _CarelessEnactment(FakeEnactment):
         if self.fault == "writes something else" and cgroup.pod and not cgroup.container:
             self.cgroups.put(path, Knob.MEMORY_MAX, "4096")
 
-    def resize(self, plan, resize, desired, *, after):
+    def resize(self, plan, resize, desired, *, after, above=True):
         if self.fault == "resizes without a word":
             after = str
-        super().resize(plan, resize, desired, after=after)
+        super().resize(plan, resize, desired, after=after, above=above)
         if self.fault == "resizes to something else":
             self.cgroups.put(plan.after.pod(resize.uid).cgroup.path, Knob.MEMORY_MAX, "4096")
 
@@ -198,9 +198,9 @@ def test_an_observer_that_resizes_half_breaks_a_promise():
     bench = Bench()
 
     class Half(ObservedPods):
-        def resize(self, plan, resize, desired, *, after):
+        def resize(self, plan, resize, desired, *, after, above=True):
             after(resize.steps[0])
-            super().resize(plan, resize, desired, after=after)
+            super().resize(plan, resize, desired, after=after, above=above)
 
     class Resizing(Observer):
         def begin(self, name):  # noqa: ARG002

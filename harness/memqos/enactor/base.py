@@ -253,10 +253,19 @@ class Enactment(Protocol):
         """
         ...
 
-    def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
+    def resize(
+        self,
+        plan: ResizePlan,
+        resize: Resize,
+        desired: Pod,
+        *,
+        after: Callable[[ResizeStep], None],
+        above: bool = True,
+    ) -> None:
         """Resize one of the pods in place.
 
         after: called after every step, or only after the last steps: a real kubelet's intermediate steps are not seen.
+        above: whether the levels above pods must have followed; a real kubelet writes them in its next period.
 
         Raises EnactorNotAbleError without Ability.RESIZE, MachineryError for a step that fails.
         """

@@ -115,7 +115,15 @@ class FakeEnactment:
         for pod in plan.pods:
             self.make(pod.cgroup, pod.cgroup.path)
 
-    def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
+    def resize(
+        self,
+        plan: ResizePlan,
+        resize: Resize,
+        desired: Pod,
+        *,
+        after: Callable[[ResizeStep], None],
+        above: bool = True,  # noqa: ARG002 - they have followed
+    ) -> None:
         """Write the pod's values and those above it at once, then report each step."""
         admitted, planned = self._pods[resize.uid].require(), plan.after.pod(resize.uid)
         for cgroup in (plan.after.node, *plan.after.qos, planned.cgroup):

@@ -167,7 +167,15 @@ class StandInEnactment:
             self._pods = dict(started)
         return started
 
-    def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
+    def resize(
+        self,
+        plan: ResizePlan,
+        resize: Resize,
+        desired: Pod,
+        *,
+        after: Callable[[ResizeStep], None],
+        above: bool = True,  # noqa: ARG002 - they have followed
+    ) -> None:
         """Perform every step, in this kubelet's order."""
         admitted = self._pods[resize.uid].require()
         stepping = ResizeSteps(runtime=self._admission.runtime, rewrite=self._rewrite)

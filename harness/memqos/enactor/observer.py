@@ -113,7 +113,15 @@ class ObservedPods:
                 )
         return self._pods
 
-    def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:  # noqa: ARG002
+    def resize(
+        self,
+        plan: ResizePlan,  # noqa: ARG002
+        resize: Resize,  # noqa: ARG002
+        desired: Pod,  # noqa: ARG002
+        *,
+        after: Callable[[ResizeStep], None],  # noqa: ARG002
+        above: bool = True,  # noqa: ARG002
+    ) -> None:
         """EnactorNotAbleError: the cluster resizes the pod."""
         require(self._observer, Ability.RESIZE)
 

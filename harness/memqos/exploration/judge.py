@@ -204,7 +204,7 @@ class Judge:
             one.skipped = why
             return population
         try:
-            resized = self._node.resize(population, pod, case, to=wanted)
+            resized = self._node.resize(population, pod, case, to=wanted, above=False)
         except (UsageError, EnactorNotAbleError) as error:
             one.skipped = str(error)
             return population

@@ -113,9 +113,17 @@ class WrongEnactment:
     def _compare(self, right: Plan, wrong: Plan) -> None:
         self._switch.acts = self._switch.acts or _written(right) != _written(wrong)
 
-    def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
+    def resize(
+        self,
+        plan: ResizePlan,
+        resize: Resize,
+        desired: Pod,
+        *,
+        after: Callable[[ResizeStep], None],
+        above: bool = True,
+    ) -> None:
         """As the other's."""
-        self._inner.resize(plan, resize, desired, after=after)
+        self._inner.resize(plan, resize, desired, after=after, above=above)
 
     def reconcile(self, plan: Plan) -> None:
         """As the other's."""

@@ -365,10 +365,11 @@ class NodeUnderTest:
         checked(self.target.run(["systemctl", "daemon-reload"], deadline=deadline), where=self.target.address)
         return dataclasses.replace(population, reading=self._read_and_record(population))
 
-    def resize(self, population: Population, pod: Pod, kubelet: KubeletCase, *, to: Pod) -> Resized:
+    def resize(self, population: Population, pod: Pod, kubelet: KubeletCase, *, to: Pod, above: bool = True) -> Resized:
         """Resize a pod of the population in place, step by step as this kubelet does, and read it after every step.
 
-        to: a pod with the same container names and the wanted resources. EnactorNotAbleError for a resize that the
+        to: a pod with the same container names and the wanted resources. above: whether the levels above pods must have
+        followed, for which a real kubelet takes up to a minute. EnactorNotAbleError for a resize that the
         kubelet defers or finds infeasible, UsageError for one that is none, MachineryError for a step that fails.
         """
         standing = self._occupancy.with_pod(pod)
@@ -379,7 +380,7 @@ class NodeUnderTest:
         self._recorder.plan(plan.after)
         resizing = Resizing(runtime=self.runtime, standing=standing, read=self._read_and_record)
         with self._health.guarded():
-            return resizing.carry_out(plan, plan.resizes[0], desired, population)
+            return resizing.carry_out(plan, plan.resizes[0], desired, population, above=above)
 
     def resize_refused(self, population: Population, pod: Pod, kubelet: KubeletCase, *, to: Pod) -> Sequence[Finding]:
         """A resize that a real kubelet defers or finds infeasible: see `Resizing.refuse`.

@@ -491,6 +491,19 @@ def test_the_levels_above_a_resized_pod_are_waited_for():
         assert not wrong_files(bench, dataclasses.replace(order, plan=resized.after), admitted)
 
 
+def test_the_levels_above_are_not_waited_for_if_only_the_pod_matters():
+    bench = Bench()
+    order = order_of(bench)
+    resized = resize_pods((WEB, OTHER), [LARGER], order.kubelet)
+    with enactor_on(bench, follows=600.0) as enactor:
+        pods = enactor.begin("test")
+        pods.bring(order)
+        admitted = pods.admit(order, appears=lambda _: None)
+        pods.resize(resized, resized.resizes[0], LARGER, after=lambda _: None, above=False)
+        wrong = wrong_files(bench, dataclasses.replace(order, plan=resized.after), admitted)
+    assert {path for path, _ in wrong} == {"/kubepods.slice", "/kubepods.slice/kubepods-burstable.slice"}
+
+
 def test_a_kubelet_that_exits_at_start_is_reported_with_its_logs_errors():
     bench = Bench()
     log = "I1129 12:00:00.0 1 server.go:1] hello\nE1129 12:00:01.0 1 run.go:72] command failed: no such policy\n"

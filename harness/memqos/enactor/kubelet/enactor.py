@@ -341,7 +341,15 @@ class KubeletEnactment:
             one.name: (one.resources,) for one in planned.containers if one.name in admitted.containers
         }
 
-    def resize(self, plan: ResizePlan, resize: Resize, desired: Pod, *, after: Callable[[ResizeStep], None]) -> None:
+    def resize(
+        self,
+        plan: ResizePlan,
+        resize: Resize,
+        desired: Pod,
+        *,
+        after: Callable[[ResizeStep], None],
+        above: bool = True,
+    ) -> None:
         """Change the pod's spec as the resize subresource does, and wait until the kubelet reports it done.
 
         The kubelet takes all steps by itself, so `after` is called once, after the last. MachineryError for a resize
@@ -366,8 +374,8 @@ class KubeletEnactment:
         self._session.until("the kubelet reports the resize done", done, Deadline.after(self._kubelet.resize_seconds))
         admitted.pod, admitted.planned = desired, planned
         self._settle(admitted, self._item(resize.uid))
-        # The levels above pods follow in the kubelet's next period.
-        self._await_values(plan.after)
+        if above:
+            self._await_values(plan.after)
         for step in resize.steps[-1:]:
             after(step)
 

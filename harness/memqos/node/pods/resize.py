@@ -82,8 +82,10 @@ class Resizing:
     standing: Enactment
     read: Callable[[Population], Reading]
 
-    def carry_out(self, plan: ResizePlan, resize: Resize, desired: Pod, population: Population) -> Resized:
-        """Every step in its order, then the levels above the pod.
+    def carry_out(
+        self, plan: ResizePlan, resize: Resize, desired: Pod, population: Population, *, above: bool = True
+    ) -> Resized:
+        """Every step in its order, then the levels above the pod; above: whether they must have followed.
 
         EnactorNotAbleError for a resize that this kubelet defers or finds infeasible, UsageError for another that it
         does not carry out; MachineryError for a step that fails.
@@ -109,7 +111,7 @@ class Resizing:
             moments.append(Moment(step=step, reading=self.read(population), ids=population.ids))
 
         try:
-            self.standing.resize(plan, resize, desired, after=after)
+            self.standing.resize(plan, resize, desired, after=after, above=above)
         except RuntimeCallError:
             population.require(resize.uid)
             raise
