@@ -133,6 +133,20 @@ def test_a_change_of_the_spec_raises_the_generation_and_one_of_the_status_does_n
     assert (found["metadata"]["generation"], found["status"]) == (2, {"phase": "Running"})
 
 
+def test_earlier_answers_and_events_stay_as_they_were():
+    store = Store()
+    store.put(PODS, {**pod("a"), "status": {"phase": "Pending", "conditions": [{"type": "Ready", "status": "False"}]}})
+    [listed] = store.all(PODS)
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    store.patch(PODS, "default", "a", {"status": ready})
+    store.delete(PODS, "default", "a", grace=1)
+    events, _ = store.changes(PODS, 1, 0)
+    pending = {"phase": "Pending", "conditions": [{"type": "Ready", "status": "False"}]}
+    assert [item["status"] for _, item in events] == [pending, ready, ready]
+    assert ["deletionTimestamp" in item["metadata"] for _, item in events] == [False, False, True]
+    assert (listed["status"], listed["metadata"]["resourceVersion"]) == (pending, "2")
+
+
 @pytest.mark.parametrize(
     ("old", "patch", "new"),
     [

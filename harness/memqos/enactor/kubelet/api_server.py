@@ -110,6 +110,8 @@ def _merged_list(old: list[Object], patch: list[Object], key: str) -> list[Objec
 class Store:
     """All objects of one cluster, by resource, namespace and name, with every change in order.
 
+    No method changes a stored object: it stores a changed copy. So methods return objects that callers must not change.
+
     calls: the number of calls by verb and resource ("GET pods"); calls that were not served start with "404".
     """
 
@@ -126,14 +128,14 @@ class Store:
         return self._version
 
     def get(self, resource: tuple[str, str], namespace: str, name: str) -> Object | None:
-        """A copy of the object, None if there is none."""
+        """The object, None if there is none."""
         with self._changed:
-            return copy.deepcopy(self._objects[resource].get((namespace, name)))
+            return self._objects[resource].get((namespace, name))
 
     def all(self, resource: tuple[str, str]) -> list[Object]:
-        """Copies of all objects of a resource."""
+        """All objects of a resource."""
         with self._changed:
-            return copy.deepcopy(list(self._objects[resource].values()))
+            return list(self._objects[resource].values())
 
     def put(self, resource: tuple[str, str], item: Object) -> Object:
         """Create or replace an object. A changed spec increments metadata.generation."""
@@ -153,7 +155,7 @@ class Store:
                 meta["generation"] = before["metadata"].get("generation", 1) + moved
             item["apiVersion"], item["kind"] = resource[0], KINDS[resource]
             self._keep(resource, key, "ADDED" if before is None else "MODIFIED", item)
-            return copy.deepcopy(item)
+            return item
 
     def patch(self, resource: tuple[str, str], namespace: str, name: str, change: Object) -> Object | None:
         """The object with a strategic merge patch; None if there is none."""
@@ -182,13 +184,13 @@ class Store:
             else:
                 self._keep(resource, (namespace, name), "DELETED", item)
                 del self._objects[resource][namespace, name]
-            return copy.deepcopy(item)
+            return item
 
     def _keep(self, resource: tuple[str, str], key: tuple[str, str], what: str, item: Object) -> None:
         self._version += 1
         item["metadata"]["resourceVersion"] = str(self._version)
         self._objects[resource][key] = item
-        self._changes.append((resource, what, copy.deepcopy(item)))
+        self._changes.append((resource, what, item))
         if KINDS[resource] == "Event" and len(self._objects[resource]) > _KEPT_EVENTS:
             del self._objects[resource][next(iter(self._objects[resource]))]
         self._changed.notify_all()
@@ -196,7 +198,7 @@ class Store:
     def listed(self, resource: tuple[str, str]) -> tuple[list[Object], int]:
         """All objects of a resource, and the current version."""
         with self._changed:
-            return copy.deepcopy(list(self._objects[resource].values())), self._version
+            return list(self._objects[resource].values()), self._version
 
     def changes(self, resource: tuple[str, str], after: int, seconds: float) -> tuple[list[tuple[str, Object]], int]:
         """The events of a resource after this version, and the version of the last one.
