@@ -137,11 +137,12 @@ class NodeUnderTest:
         """The plan for these pods under this kubelet on this node.
 
         ended: pods admitted earlier whose memory the Memory Manager has back; pods of this plan that it placed next to
-        them keep their place. Empty means a node on which nothing ever ran. others: different kubelets for some pods,
-        by uid; UsageError if one writes different values above pods, and EnactorNotAbleError for both with a real
-        kubelet. fit: whether pods without room are rejected, as a real kubelet does.
+        them keep their place. Empty means a node on which nothing ever ran; with a real kubelet, only `keeping_pods`
+        makes it true. others: different kubelets for some pods, by uid; UsageError if one writes different values above
+        pods, and EnactorNotAbleError with a real kubelet. fit: whether pods without room are rejected, as a real
+        kubelet does.
         """
-        if ended or others:
+        if others or (ended and not self._occupancy.keeps):
             require(self._enactor, Ability.ALTER)
         case = self.kubelet(kubelet)
         table = table_after([*ended, *pods], case, ended=[pod.uid for pod in ended]) if ended else None
@@ -527,7 +528,8 @@ class NodeUnderTest:
                 recorder=self._recorder,
                 target=self.target,
             )
-            watch = Watch(feed, self.tree.hierarchy, self.target, self.kubelet(kubelet))
+            answers = None if self._enactor.why_not(Ability.ANSWER) else self._enactor.answers()
+            watch = Watch(feed, self.tree.hierarchy, self.target, self.kubelet(kubelet), answers=answers)
             watch.begin(population, premises, steering.controls)
             yield watch
 

@@ -101,6 +101,11 @@ class Occupancy:
         self._kept: Enactment | None = None
         self._standing: Enactment | None = None
 
+    @property
+    def keeps(self) -> bool:
+        """Whether the next population finds the pods of the last one."""
+        return self._kept is not None
+
     @contextlib.contextmanager
     def keeping(self) -> Iterator[None]:
         """Until the context ends, populations leave cgroups and pods in place, and the next one reuses what fits."""

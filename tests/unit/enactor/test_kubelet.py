@@ -13,7 +13,7 @@ import pytest
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enactor.base import Ability, MemoryVolume, Order
+from memqos.enactor.base import Ability, MemoryVolume, Order, Steering
 from memqos.enactor.contract import EnactorCase, check_enactor_contract
 from memqos.enactor.kubelet.enactor import Kubelet
 from memqos.enactor.kubelet.manifest import pod_manifest
@@ -23,6 +23,7 @@ from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.succession import succession
 from memqos.engine.answer.verdict import judged_files
+from memqos.engine.plan import Refusal
 from memqos.engine.releases.release import Variant
 from memqos.engine.resize import resize_pods, taken_over
 from memqos.errors import EnactorNotAbleError, MachineryError, UsageError
@@ -30,6 +31,8 @@ from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, ReservationPolicy, SwapBehavior
 from memqos.model.path import ROOT, CgroupPath
 from memqos.model.quantity import Quantity
+from memqos.node.behaviour.watch import kubelets_refusal
+from memqos.runtime.base import Mount
 from tests.stand_in_kubelet import Containers, StandInKubelet
 from tests.unit.node.fakes import Bench, kubelet, pod
 
@@ -710,3 +713,99 @@ def test_the_next_policy_does_not_find_the_checkpoint_of_the_previous():
         assert left() == {b"None"}
         pods.bring(order_of(bench, **STATIC))
         assert left() == {b""}
+
+
+THIRD = pod("third", "8Mi", "40Mi")
+
+
+def test_a_pod_that_the_next_order_wants_as_it_is_goes_on_running_beside_a_new_one():
+    bench = Bench()
+    first, second = order_of(bench), order_of(bench, pods=(OTHER, THIRD))
+    with enactor_on(bench) as enactor:
+        pods = enactor.begin("test")
+        pods.bring(first)
+        before = dict(pods.admit(first, appears=lambda _: None))
+        appeared = []
+        enactor.runtime.uids.append(THIRD.uid)
+        pods.bring(second)
+        after = pods.admit(second, appears=appeared.append)
+        assert not wrong_files(bench, second, after)
+        assert after[OTHER.uid].containers == before[OTHER.uid].containers
+        assert sorted(one.name for one in appeared) == ["other", "third"]
+        assert enactor.runtime.removed == [f"sandbox-{WEB.uid}"]
+        pods.clear()
+        assert not enactor.session.objects("v1", "pods")
+        assert sorted(enactor.runtime.removed) == [f"sandbox-{one.uid}" for one in (OTHER, THIRD, WEB)]
+
+
+ENDED = {"containerStatuses": [{"name": "app", "state": {"terminated": {}}}]}
+WITH_MOUNT = Steering(volumes=(Mount(host_path="/there", container_path="/here"),))
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"pods": (OTHER, LARGER)}, {}),
+        ({"steering": WITH_MOUNT}, {}),
+        ({}, ENDED),
+    ],
+)
+def test_a_pod_that_has_ended_or_is_to_be_otherwise_is_started_again(change, status):
+    bench = Bench()
+    first = order_of(bench)
+    second = order_of(bench, pods=(*change.get("pods", (WEB, OTHER)), THIRD))
+    second = dataclasses.replace(second, steering=change.get("steering", second.steering))
+    with enactor_on(bench) as enactor:
+        pods = enactor.begin("test")
+        pods.bring(first)
+        before = {uid: dict(one.containers) for uid, one in pods.admit(first, appears=lambda _: None).items()}
+        item = next(one for one in enactor.session.objects("v1", "pods") if one["metadata"]["uid"] == WEB.uid)
+        enactor.session.put("v1", "pods", [{**item, "status": item["status"] | status}])
+        pods.bring(second)
+        assert WEB.uid not in pods.pods
+        after = pods.admit(second, appears=lambda _: None)
+        assert not wrong_files(bench, second, after)
+        assert before.keys() <= after.keys()
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "observed"),
+    [
+        ({"refuses": {"third": "UnexpectedAdmissionError"}}, Verdict.CONFORMS, "refused: UnexpectedAdmissionError"),
+        ({"refuses": {"third": "OutOfmemory"}}, Verdict.DEVIATES, "refused: OutOfmemory"),
+        ({}, Verdict.DEVIATES, "admitted"),
+        ({"hangs": ["third"]}, Verdict.DEVIATES, "phase 'Pending'"),
+    ],
+)
+def test_a_pod_that_the_plan_refuses_is_given_to_the_kubelet(changes, verdict, observed):
+    bench = Bench()
+    order = order_of(bench)
+    refusal = Refusal(
+        pod=THIRD.uid, reason_name="UnexpectedAdmissionError", message="no room", reason=bench_reason(order)
+    )
+    plan = dataclasses.replace(order.plan, refusals=(refusal,))
+    with enactor_on(bench, **changes) as enactor:
+        enactor.pod_seconds = 1.0 if "hangs" in changes else enactor.pod_seconds
+        pods = enactor.begin("test")
+        order = dataclasses.replace(order, plan=plan, pods=(WEB, THIRD, OTHER))
+        pods.bring(order)
+        pods.admit(order, appears=lambda _: None)
+        items = enactor.session.objects("v1", "pods")
+    assert [one["metadata"]["name"] for one in items] == ["web", "other", "third"]
+    found = kubelets_refusal(plan, THIRD, items, "UnexpectedAdmissionError", "TopologyAffinityError")
+    assert (found.verdict, found.observed, found.set_by) == (verdict, observed, Setter.KUBELET)
+
+
+def bench_reason(order):
+    """Any reason of a plan."""
+    return next(one.reason for one in order.plan.node.knobs.values())
+
+
+def test_pods_that_ended_are_part_of_a_plan_only_where_a_kubelet_keeps_the_others():
+    bench = Bench()
+    with enactor_on(bench) as enactor:
+        node, under = bench.node_with(enactor), kubelet("1.36", memory_manager_policy="None")
+        with pytest.raises(EnactorNotAbleError, match="carries out its own plan alone"):
+            node.plan([OTHER], under, ended=[WEB])
+        with node.keeping_pods():
+            assert [one.uid for one in node.plan([OTHER], under, ended=[WEB]).pods] == [OTHER.uid]

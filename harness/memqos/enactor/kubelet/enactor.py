@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.enactor.base import Ability, AdmittedPod, Order, require
 from memqos.enactor.kubelet.configuration import configuration
+from memqos.enactor.kubelet.kept_pods import goes_on, note_updates
 from memqos.enactor.kubelet.manifest import RUNTIME_CLASS, pod_manifest
 from memqos.enactor.kubelet.pod_status import (
     Json,
@@ -24,9 +24,11 @@ from memqos.enactor.kubelet.pod_status import (
     start_failure,
 )
 from memqos.enactor.kubelet.session import KubeletSession
+from memqos.enactor.kubelet.starting import Starting, require_room
 from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.verdict import judge_node, judge_pod, judged_files
-from memqos.engine.plan import Plan, PlannedPod
+from memqos.engine.plan import Plan, PlannedPod, RefusedBy
+from memqos.engine.pod.qos import pod_qos
 from memqos.engine.releases.release import Variant
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
 from memqos.errors import DeadlineError, EnactorNotAbleError, MachineryError
@@ -162,8 +164,7 @@ class Kubelet:
 
         A class may hold what the next kubelet does not write, such as the memory.min of kubelets before 1.36.
         """
-        same = self.session.binary == self.binaries.get(order.kubelet.release.minor, "")
-        if self._plan is None or (same and self.session.config == configuration(order.kubelet)):
+        if self._plan is None or self.runs_as(order):
             return
         plan, self._plan = self._plan, None
         self.session.stop()
@@ -176,6 +177,11 @@ class Kubelet:
         with contextlib.suppress(MachineryError):
             # What cannot be removed is judged as it is.
             self.tree.target.run(stop if name.endswith(".slice") else remove, deadline=Deadline.after(_CALL_SECONDS))
+
+    def runs_as(self, order: Order) -> bool:
+        """Whether the kubelet that runs now is the order's, with its configuration."""
+        same = self.session.binary == self.binaries.get(order.kubelet.release.minor, "")
+        return same and self.session.config == configuration(order.kubelet)
 
     def _make_reserved(self, plan: Plan) -> None:
         """The cgroups that the configuration reserves for: a kubelet requires that they exist."""
@@ -195,6 +201,7 @@ class KubeletEnactment:
         self._kubelet = kubelet
         self._session = kubelet.session
         self._pods: dict[str, AdmittedPod] = {}
+        self._kept: frozenset[str] = frozenset()
         self._order: Order | None = None
 
     @property
@@ -203,16 +210,32 @@ class KubeletEnactment:
         return self._pods
 
     def bring(self, order: Order) -> None:
-        """Run a kubelet with the order's configuration. Pods keep running only if the order succeeds another."""
+        """Run a kubelet with the order's configuration.
+
+        Pods keep running if the order succeeds another, or if it wants them as they are beside new ones.
+        """
         if not order.succeeds:
-            self._remove_pods()
+            self._kept = self._going_on(order)
+            self._remove_pods(self._kept)
             self._kubelet.remove_state_of_another(order)
         self._kubelet.bring(order)
         if order.succeeds:
             self._await_values(order.plan)
             for planned in order.plan.pods:
-                _note_updates(self._pods[planned.uid], planned)
+                note_updates(self._pods[planned.uid], planned)
         self._order = order
+
+    def _going_on(self, order: Order) -> frozenset[str]:
+        """The uids of the pods that the order leaves alone."""
+        before = self._order
+        if before is None or before.steering.memory_volumes != order.steering.memory_volumes:
+            return frozenset()
+        if not self._pods or not self._kubelet.runs_as(order):
+            return frozenset()
+        items = {one["metadata"]["uid"]: one for one in self._session.objects("v1", "pods")}
+        found = frozenset(uid for uid, one in self._pods.items() if goes_on(one, order, items.get(uid, {})))
+        # Only a new pod makes the kubelet write the levels above at once.
+        return found if len(found) < len(order.plan.pods) else frozenset()
 
     def _await_values(self, plan: Plan) -> None:
         """Wait until every level is as planned, at most for a period; then it is judged anyway.
@@ -242,24 +265,32 @@ class KubeletEnactment:
     def admit(self, order: Order, *, appears: Callable[[PlannedPod], None]) -> Mapping[str, AdmittedPod]:
         """Give the kubelet the pods, and wait until their containers have been started.
 
-        EnactorNotAbleError if a pod does not fit the machine: the plan's sums would then not be the node's.
+        They arrive in the order of `order.pods`. Those that the plan refuses come last: the kubelet itself has to
+        reject them. EnactorNotAbleError if another pod does not fit the machine: the plan's sums would then not be the
+        node's.
         """
-        by_uid = {pod.uid: pod for pod in order.steering.pods(order.pods)}
+        plans = {planned.uid: planned for planned in order.plan.pods}
+        there = {uid: self._pods[uid] for uid in self._kept}
+        # The order of arrival decides about NUMA nodes.
         self._pods = {
-            planned.uid: AdmittedPod(
-                pod=by_uid[planned.uid], planned=planned, mounts=order.steering.mounts(by_uid[planned.uid])
-            )
-            for planned in order.plan.pods
+            pod.uid: there.get(pod.uid)
+            or AdmittedPod(pod=pod, planned=plans[pod.uid], mounts=order.steering.mounts(pod))
+            for pod in order.steering.pods(order.pods)
+            if pod.uid in plans
         }
+        for uid, admitted in there.items():
+            admitted.planned = plans[uid]
+            appears(admitted.planned)
         memory = order.steering.memory_volumes
-        pending, starting, progress = list(self._pods.values()), list[_Starting](), 0.0
+        pending = [one for uid, one in self._pods.items() if uid not in there]
+        starting, progress = list[Starting](), 0.0
         while pending or starting:
             # A kubelet starts all its pods at once; in an emulated machine that takes longer than a few at a time.
             turn, pending = pending[: _AT_A_TIME - len(starting)], pending[_AT_A_TIME - len(starting) :]
             manifests = [pod_manifest(one.pod, str(one.planned.qos), one.mounts, memory) for one in turn]
             self._session.put("v1", "pods", manifests)
             until = Deadline.after(self._kubelet.pod_seconds)
-            starting += [_Starting(one, until) for one in turn]
+            starting += [Starting(one, until) for one in turn]
             try:
                 ended = self._await_any(starting, appears)
                 progress = SYSTEM_CLOCK.now()
@@ -270,12 +301,36 @@ class KubeletEnactment:
                 for one in ended if is_late else [*ended, *pending]:
                     one.failure = self._failure(one, error)
                 pending = pending if is_late else []
-            _require_room(ended)
+            require_room(ended)
             uids = {one.planned.uid for one in ended}
             starting = [one for one in starting if one.admitted.planned.uid not in uids]
+        self._offer_refused(order)
         return self._pods
 
-    def _await_any(self, starting: Sequence[_Starting], appears: Callable[[PlannedPod], None]) -> Sequence[AdmittedPod]:
+    def _offer_refused(self, order: Order) -> None:
+        """Give the kubelet the pods that the plan says it refuses, and wait until it has decided about each."""
+        refused = {one.pod for one in order.plan.refusals if one.by is RefusedBy.KUBELET}
+        steering, level = order.steering, order.kubelet.pod_level
+        manifests = [
+            pod_manifest(pod, str(pod_qos(pod, pod_level=level)), steering.mounts(pod), steering.memory_volumes)
+            for pod in steering.pods(order.pods)
+            if pod.uid in refused
+        ]
+        if not manifests:
+            return
+        self._session.put("v1", "pods", manifests)
+
+        def decided() -> bool:
+            phases = {one["metadata"]["uid"]: (one.get("status") or {}).get("phase") for one in self._items()}
+            return all(phases.get(one["metadata"]["uid"]) not in {None, "", "Pending"} for one in manifests)
+
+        # What it has not decided then is judged as it is.
+        with contextlib.suppress(DeadlineError):
+            self._session.until(
+                "the kubelet decides about every pod", decided, Deadline.after(self._kubelet.pod_seconds)
+            )
+
+    def _await_any(self, starting: Sequence[Starting], appears: Callable[[PlannedPod], None]) -> Sequence[AdmittedPod]:
         """Wait until some of these pods have started all containers or failed; these. MachineryError without one."""
         settled: list[AdmittedPod] = []
 
@@ -391,9 +446,11 @@ class KubeletEnactment:
             item["spec"]["resources"] = wanted["resources"]
         return item
 
+    def _items(self) -> list[Json]:
+        return self._session.objects("v1", "pods")
+
     def _item(self, uid: str) -> Json:
-        found = {one["metadata"]["uid"]: one for one in self._session.objects("v1", "pods")}
-        return found.get(uid, {})
+        return next((one for one in self._items() if one["metadata"]["uid"] == uid), {})
 
     def reconcile(self, plan: Plan) -> None:  # noqa: ARG002
         """EnactorNotAbleError: a kubelet writes the cgroup of a pod once."""
@@ -403,57 +460,38 @@ class KubeletEnactment:
         """Remove the pods. The kubelet keeps running and keeps the cgroups of QoS classes for the next plan."""
         self._remove_pods()
 
-    def _remove_pods(self) -> None:
-        """Delete all pods through the kubelet, and wait until it has forgotten them.
+    def _remove_pods(self, kept: frozenset[str] = frozenset()) -> None:
+        """Delete all pods but those with these uids through the kubelet, and wait until it has forgotten them.
 
         The next pods may have the same uids, unlike in a cluster. So this removes the sandboxes, and waits until the
         kubelet has no worker for the old pods (metric kubelet_working_pods).
         """
-        names = [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in self._session.objects("v1", "pods")]
+
+        def left() -> list[Json]:
+            return [one["metadata"] for one in self._items() if one["metadata"]["uid"] not in kept]
+
+        names = [(one["namespace"], one["name"]) for one in left()]
+        gone = [one for uid, one in self._pods.items() if uid not in kept]
         if not names:
-            self._pods = {}
+            self._pods = {uid: self._pods[uid] for uid in kept}
             return
-        paths = [one.planned.cgroup.path for one in self._pods.values()]
+        paths = [one.planned.cgroup.path for one in gone]
         self._session.order("delete", names=names, grace=_GRACE)
         # Kill the workloads first, so that the runtime does not wait for them.
         self._kubelet.tree.kill(paths, deadline=Deadline.after(_CALL_SECONDS))
         removal = Deadline.after(_END_SECONDS)
         self._session.until(
             "the kubelet has removed all pods",
-            lambda: not self._session.objects("v1", "pods") and not any(map(self._is_there, paths)),
+            lambda: not left() and not any(map(self._is_there, paths)),
             removal,
         )
-        for admitted in self._pods.values():
+        for admitted in gone:
             if admitted.sandbox is not None:
                 self._kubelet.runtime.remove_sandbox(admitted.sandbox, deadline=Deadline.after(_CALL_SECONDS))
-        self._session.until("the kubelet has forgotten all pods", self._has_forgotten, removal)
-        self._pods = {}
+        self._session.until("the kubelet has forgotten them", lambda: self._workers() <= len(kept), removal)
+        self._pods = {uid: self._pods[uid] for uid in kept}
 
-    def _has_forgotten(self) -> bool:
+    def _workers(self) -> float:
+        """How many pods the kubelet still has workers for."""
         text = self._session.fetched(_METRICS, seconds=_CALL_SECONDS)
-        return not any(float(value) for value in _WORKING.findall(text))
-
-
-@dataclass(slots=True)
-class _Starting:
-    """A pod that the kubelet has and has not started yet. until: when it has failed. seen: whether its cgroup was."""
-
-    admitted: AdmittedPod
-    until: Deadline
-    seen: bool = False
-
-
-def _require_room(pods: Sequence[AdmittedPod]) -> None:
-    """Raise EnactorNotAbleError if the kubelet rejected the pod for lack of resources (reason OutOfcpu, …)."""
-    for one in pods:
-        if one.failure is not None and str(one.failure.data.get("reason", "")).startswith("OutOf"):
-            raise EnactorNotAbleError(
-                one.failure.what, where=one.failure.where, next_step="Give a topology with more CPUs or memory."
-            )
-
-
-def _note_updates(admitted: AdmittedPod, planned: PlannedPod) -> None:
-    """Record the requests that a kubelet sends for running containers when it takes over."""
-    for one in planned.containers:
-        if one.name in admitted.requested and admitted.requested[one.name][-1] != one.resources:
-            admitted.requested[one.name] = (*admitted.requested[one.name], one.resources)
+        return sum(float(value) for value in _WORKING.findall(text))

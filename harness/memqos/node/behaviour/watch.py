@@ -9,10 +9,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import WAITS, Deadline
+from memqos.enactor.base import KubeletAnswers
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.cgroup.effective_protection import ProtectionKind
 from memqos.engine.kubelet import Kubelet
@@ -34,7 +36,7 @@ from memqos.node.pods.population import Population
 from memqos.target.base import Target
 from memqos.workload.command import Anon, Control, Read
 
-__all__ = ["PendingConditions", "Watch", "growth_of"]
+__all__ = ["PendingConditions", "Watch", "growth_of", "kubelets_refusal"]
 
 SETTLE_SECONDS = 5.0
 """How long counters may lag behind a finished workload: the kernel refreshes its statistics every 2 s."""
@@ -175,6 +177,25 @@ def _share(one: WatchedContainer) -> int:
     return planned.value.count if planned is not None and isinstance(planned.value, Bytes) else 0
 
 
+def kubelets_refusal(plan: Plan, pod: Pod, items: Iterable[Mapping[str, Any]], *reason_names: str) -> Finding:
+    """The kubelet itself rejects this pod for a reason with one of these names. items: the API objects of its pods."""
+    status = next((one.get("status") or {} for one in items if one["metadata"]["uid"] == pod.uid), {})
+    phase, reason = status.get("phase", ""), status.get("reason", "")
+    observed = f"refused: {reason}" if phase == "Failed" else "admitted" if phase == "Running" else f"phase {phase!r}"
+    refusal = next((one for one in plan.refusals if one.pod == pod.uid), None)
+    return Finding(
+        verdict=Verdict.CONFORMS if phase == "Failed" and reason in reason_names else Verdict.DEVIATES,
+        subject=Subject.of_pod(pod.namespace, pod.name),
+        cgroup=str(plan.node.path),
+        knob="admission",
+        set_by=Setter.KUBELET,
+        expected=f"refused: {' or '.join(reason_names)}",
+        observed=observed,
+        reason=None if refusal is None else refusal.reason,
+        evidence={"message": str(status.get("message", ""))},
+    )
+
+
 def refusal_finding(plan: Plan, pod: Pod, *reason_names: str) -> Finding:
     """The plan refuses this pod for a reason with one of these names, and has no cgroup for it.
 
@@ -202,14 +223,23 @@ ENDING_SECONDS = 0.1
 class Watch:
     """The running app containers of some pods, and the knobs that their behaviour depends on.
 
-    kubelet: the kubelet whose rules admitted them.
+    kubelet: the kubelet whose rules admitted them. answers: of a real kubelet; None if memqos is in its place.
     """
 
-    def __init__(self, feed: MachineFeed, hierarchy: Hierarchy, target: Target, kubelet: Kubelet) -> None:
+    def __init__(
+        self,
+        feed: MachineFeed,
+        hierarchy: Hierarchy,
+        target: Target,
+        kubelet: Kubelet,
+        *,
+        answers: KubeletAnswers | None = None,
+    ) -> None:
         self._feed = feed
         self._hierarchy = hierarchy
         self._target = target
         self._kubelet = kubelet
+        self._answers = answers
         self._population: Population | None = None
         self._containers = feed.containers
 
@@ -276,7 +306,10 @@ class Watch:
 
     def is_refused(self, pod: Pod, *reason_names: str) -> Finding:
         """The kubelet, or memqos in its place, rejects a pod for a reason with one of these names."""
-        return refusal_finding(self._watched.plan, pod, *reason_names)
+        plan = self._watched.plan
+        if self._answers is not None:
+            return kubelets_refusal(plan, pod, self._answers.objects("v1", "pods"), *reason_names)
+        return refusal_finding(plan, pod, *reason_names)
 
     def press(
         self,
