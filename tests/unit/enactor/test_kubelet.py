@@ -593,7 +593,7 @@ def test_an_upgrade_updates_the_containers_that_the_older_kubelet_did_not_record
     before, later = order_of(bench, "1.27", **gate), order_of(bench, memory_reservation_policy=None, **gate)
     plan = taken_over(before.plan, later.plan, later.pods, later.kubelet, earlier=[before.kubelet])
     with enactor_on(bench, binaries={27: "kubelet-1.27", 36: "kubelet-1.36"}, updates=updates, lags=1.0) as enactor:
-        enactor.levels_seconds = 3.0
+        enactor.levels_seconds = 60.0 if updates else 3.0
         pods = enactor.begin("test")
         pods.bring(before)
         pods.admit(before, appears=lambda _: None)
