@@ -84,8 +84,8 @@ def test_one_profile_leaves_names_as_they_are_and_no_matrix(suite, run, pytester
         (
             ["--memqos-profile=trixie,sarge"],
             (
-                "there is no profile 'sarge'. Known: bookworm, forky, trixie, trixie-arm64, trixie-arm64-16k, "
-                "trixie-bpo, trixie-ppc64le-64k."
+                "there is no profile 'sarge'. Known: bookworm, forky, forky-ppc64le-64k, sid, trixie, trixie-arm64, "
+                "trixie-arm64-16k, trixie-bpo, trixie-ppc64le-64k."
             ),
         ),
         (["--memqos-profile=,"], "--memqos-profile: the value is empty."),

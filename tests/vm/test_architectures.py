@@ -22,6 +22,7 @@ PAGES = {
     "trixie-arm64": ("aarch64", 4096, 9998336),
     "trixie-arm64-16k": ("aarch64", 16384, 9994240),
     "trixie-ppc64le-64k": ("ppc64le", 65536, 9961472),
+    "forky-ppc64le-64k": ("ppc64le", 65536, 9961472),
 }
 """The output of `uname -m`, bytes of a page, and memory.high for 10000000: whole pages, rounded down."""
 

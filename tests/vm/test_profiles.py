@@ -117,7 +117,7 @@ print(*(word for word in pathlib.Path(f"/sys/fs/cgroup{path}/memory.stat").read_
 
 
 @pytest.mark.profiles
-@pytest.mark.parametrize("profile", ["trixie-bpo", "forky"])
+@pytest.mark.parametrize("profile", ["trixie-bpo", "forky", "sid"])
 def test_swap_is_compressed_in_memory_if_the_topology_declares_it(tmp_path, profile):
     topology = tmp_path / "zswap.json"
     topology.write_text(json.dumps(ZSWAP))

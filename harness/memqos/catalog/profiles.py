@@ -1,12 +1,14 @@
 """Loads vm/profiles/NAME.toml on top of vm/recipe.toml, with all of memqos's files for the image.
 
-The recipe has the common part of every profile; a profile's lists are added to the recipe's.
+The recipe has the common part of every profile; a profile's lists are added to the recipe's. A package NAME/SUITE is
+taken from another suite, and replaces NAME.
 
     purpose = "its purpose"
     suite = "trixie"                        # Debian's code name
     architecture = "arm64"                  # as container images spell it; without it amd64
     kernel = "linux-image-cloud-amd64"      # the package
     kernel_suite = "trixie-backports"       # the suite of the kernel, if another one
+    packages = ["runc/experimental"]        # further ones, or the suite of one of the recipe's
     overlays = ["containerd-v2"]            # folders of vm/guest
 
     [cgroup_v1]
@@ -99,7 +101,7 @@ def load_profile(name: str, root: Path | None = None, *, additions: Sequence[str
         purpose=written.purpose,
         suite=written.suite,
         kernel=written.kernel,
-        packages=tuple(one for part in parts for one in part.packages),
+        packages=_packages(one for part in parts for one in part.packages),
         kernel_arguments=tuple(_of_console(architecture, (one for part in parts for one in part.kernel_arguments))),
         masked_units=tuple(_of_console(architecture, (one for part in parts for one in part.masked_units))),
         enabled_units=tuple(one for part in parts for one in part.enabled_units),
@@ -117,6 +119,15 @@ def load_profile(name: str, root: Path | None = None, *, additions: Sequence[str
         architecture=architecture,
         init=init,
     )
+
+
+def _packages(given: Iterable[str]) -> tuple[str, ...]:
+    """The packages in apt's notation, each of them once; one of another suite takes the place of the plain name."""
+    names: dict[str, str] = {}
+    for package in given:
+        name = package.partition("/")[0]
+        names[name] = package if "/" in package else names.get(name, package)
+    return tuple(names.values())
 
 
 def _of_console(architecture: Architecture, words: Iterable[str]) -> Iterator[str]:

@@ -250,8 +250,8 @@ def check_topology(topology: Topology, image: Image, choices: Choices, *, accele
             f"the kernel {image.versions.get('kernel', '')} of '{image.profile}' has no zswap, "
             f"but the topology '{topology.name}' enables it.",
             where="--topology",
-            next_step="Choose a profile whose kernel has it (Debian's from 7.2 on: trixie-bpo, forky), or bring one "
-            "with --kernel-deb, such as the suite's linux-image-amd64.",
+            next_step="Choose a profile whose kernel has it (Debian's from 7.2 on: trixie-bpo, forky, sid), or bring "
+            "one with --kernel-deb, such as the suite's linux-image-amd64.",
         )
 
 

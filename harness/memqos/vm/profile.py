@@ -59,14 +59,14 @@ class LegacyBoot:
 class Profile:
     """The definition of a machine's image.
 
-    suite: Debian's code name; kernel: the kernel's package; packages: the others. kernel_suite: where the kernel is
-    taken from, such as "trixie-backports"; empty is the suite itself. kernel_arguments: the words of the kernel's
-    command line, whatever the topology. cgroup_v1: how its kernel and systemd boot with cgroup v1. masked_units,
-    enabled_units: systemd units that are masked, and started with multi-user.target. files: laid over the installed
-    root, later ones over earlier ones. programs: those that become container images in the guest's store; probes: those
-    for the guest itself. additions: what was added to it for this use, by name, such as "docker". architecture: its
-    CPU's. init: the program that mounts the root in memqos's own initrd; None leaves the initrd to Debian's
-    initramfs-tools, which only runs on a host of the same architecture.
+    suite: Debian's code name; kernel: the kernel's package; packages: the others, in apt's notation: NAME, or
+    NAME/SUITE for one of another suite. kernel_suite: where the kernel is taken from, such as "trixie-backports"; empty
+    is the suite itself. kernel_arguments: the words of the kernel's command line, whatever the topology. cgroup_v1: how
+    its kernel and systemd boot with cgroup v1. masked_units, enabled_units: systemd units that are masked, and started
+    with multi-user.target. files: laid over the installed root, later ones over earlier ones. programs: those that
+    become container images in the guest's store; probes: those for the guest itself. additions: what was added to it
+    for this use, by name, such as "docker". architecture: its CPU's. init: the program that mounts the root in memqos's
+    own initrd; None leaves the initrd to Debian's initramfs-tools, which only runs on a host of the same architecture.
     """
 
     name: str
@@ -85,6 +85,12 @@ class Profile:
     additions: tuple[str, ...] = ()
     architecture: Architecture = AMD64
     init: Program | None = None
+
+    @property
+    def suites(self) -> tuple[str, ...]:
+        """All suites that its packages are taken from, its own first."""
+        others = (self.kernel_suite, *(package.partition("/")[2] for package in self.packages))
+        return tuple(dict.fromkeys((self.suite, *(suite for suite in others if suite))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,6 +73,8 @@ def test_list_as_json(cache):
     assert {profile["name"]: profile["cgroup_v1"][:13] for profile in facts["profiles"]} == {
         "bookworm": "yes",
         "forky": "systemd 258 r",
+        "forky-ppc64le-64k": "systemd 258 r",
+        "sid": "systemd 258 r",
         "trixie": "Debian builds",
         "trixie-arm64": "Debian builds",
         "trixie-arm64-16k": "Debian builds",

@@ -97,6 +97,7 @@ def test_profiles_are_listed_once_each():
     [
         ("trixie", "arm64", ("trixie-arm64",)),
         ("trixie", "ppc64le", ("trixie-ppc64le-64k",)),
+        ("forky", "ppc64le", ("forky-ppc64le-64k",)),
         ("trixie-arm64-16k", "arm64", ("trixie-arm64-16k",)),
         ("trixie,trixie-arm64-16k", "arm64", ("trixie-arm64", "trixie-arm64-16k")),
         ("trixie-bpo", "amd64", ("trixie-bpo",)),

@@ -94,12 +94,12 @@ def need_mirror(mirror: Mirror, profile: Profile) -> None:
 
     mmdebstrap has a mirror of its own for a single suite only.
     """
-    if profile.kernel_suite and not mirror.uri:
+    if profile.suites[1:] and not mirror.uri:
         raise EnvironmentNotAbleError(
-            f"the profile '{profile.name}' needs packages of {profile.suite} and {profile.kernel_suite}, "
+            f"the profile '{profile.name}' needs packages of {' and '.join(profile.suites)}, "
             "but this host's apt names no Debian mirror.",
             next_step="Set one in MEMQOS_DEBIAN_MIRROR.",
-            data={"profile": profile.name, "suites": [profile.suite, profile.kernel_suite]},
+            data={"profile": profile.name, "suites": list(profile.suites)},
         )
 
 
@@ -203,6 +203,14 @@ NO_ROOM = (
 )
 FULL_BYTES = 16 << 20
 """With less room than this, a failed tool may not even have been able to report the full disk."""
+
+MISSING = "  404  Not Found"
+"""apt's words for a package that the mirror's index lists and the mirror does not have."""
+
+NOT_ON_THE_MIRROR = (
+    "the mirror lacks packages that its index lists. Set another mirror in MEMQOS_DEBIAN_MIRROR, build later, "
+    "or choose a profile of another suite."
+)
 
 STALE = ("is expired (invalid since", "is not valid yet")
 
@@ -441,10 +449,11 @@ class Build:
         if any(sign in said for sign in NO_ROOM) or shutil.disk_usage(self.work).free < FULL_BYTES:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         name = Path(argv[0]).name
+        advice = NOT_ON_THE_MIRROR if MISSING in said else "fix the cause and build again."
         raise ImageError(
             f"{name} ended with status {process.returncode}. It printed:\n{said.strip()[-2500:]}",
             where=f"image '{self.profile.name}'",
-            next_step="The cache is unchanged; fix the cause and build again.",
+            next_step=f"The cache is unchanged; {advice}",
             data={"argv": argv, "status": process.returncode, "output": said},
         )
 

@@ -157,14 +157,13 @@ def _apt_options(mirror: Mirror, *, stale: bool) -> list[str]:
 
 def _outputs(profile: Profile, mirror: Mirror, *, mode: str, target: str) -> list[str]:
     """Excluded files, the suite, the target, and the sources of packages."""
-    suites = [profile.suite, *([profile.kernel_suite] if profile.kernel_suite else [])]
     return [
         # Nothing is mounted into the tree: its removal cannot affect the host.
         *(["--skip=chroot/mount"] if mode == "root" else []),
         "--skip=output/dev",
         profile.suite,
         target,
-        *([f"deb {mirror.uri} {suite} main" for suite in suites] if mirror.uri or suites[1:] else []),
+        *([f"deb {mirror.uri} {suite} main" for suite in profile.suites] if mirror.uri or profile.suites[1:] else []),
     ]
 
 

@@ -37,6 +37,22 @@ def test_tools_outside_an_ordinary_users_path_are_found(tool, tmp_path, monkeypa
     assert (tmp_path / "made").read_text() == "C.UTF-8\n"
 
 
+APT = "E: Failed to fetch http://mirror.example/debian/pool/main/j/jq/jq_1.7.1_ppc64el.deb  404  Not Found [IP: ::1 80]"
+
+
+@pytest.mark.parametrize(
+    ("printed", "words"),
+    [
+        (APT, "The cache is unchanged; the mirror lacks packages that its index lists. Set another mirror in"),
+        ("E: Unable to locate package jq", "The cache is unchanged; fix the cause and build again."),
+    ],
+)
+def test_the_next_step_after_a_failed_build_fits_its_cause(tool, printed, words):
+    with pytest.raises(ImageError) as caught:
+        tool(["sh", "-c", 'echo "$1"; exit 25', "sh", printed])
+    assert caught.value.next_step.startswith(words)
+
+
 def test_a_folder_removed_during_a_build_is_reported(tmp_path):
     """Like `rm -r` of a cache in use: the tool's output is gone as well."""
     work = tmp_path / "work"

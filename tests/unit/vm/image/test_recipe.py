@@ -46,6 +46,22 @@ def test_a_profile_of_two_suites_needs_a_mirror():
         need_mirror(Mirror(), mixed)
 
 
+def test_a_package_of_another_suite_adds_the_source_of_that_suite():
+    mixed = replace(PROFILE, packages=("containerd", "runc/experimental"), kernel_suite="trixie-backports")
+    with pytest.raises(EnvironmentNotAbleError, match="packages of trixie and trixie-backports and experimental, but"):
+        need_mirror(Mirror(), mixed)
+    options = {"mode": "root", "target": "/w/root.tar", "overlay": "/w/o.tar", "boot": "/w", "stale": False}
+    argv = mmdebstrap_arguments("mmdebstrap", mixed, Mirror(uri="http://mirror.example/debian"), **options)
+    assert "--include=linux-image-cloud-amd64/trixie-backports,containerd,runc/experimental" in argv
+    assert argv[-5:] == [
+        "trixie",
+        "/w/root.tar",
+        "deb http://mirror.example/debian trixie main",
+        "deb http://mirror.example/debian trixie-backports main",
+        "deb http://mirror.example/debian experimental main",
+    ]
+
+
 def test_expired_lists_are_accepted_only_when_asked():
     option = '--aptopt=Acquire::Check-Valid-Until "false"'
     assert option not in install()
