@@ -314,9 +314,12 @@ def kernel_config_of(target: Target, release: str, *, deadline: Deadline) -> dic
     """The configuration of an installed kernel: name to "y" or "m", "n" for disabled options.
 
     Older kernels have no option for what they always do, such as CONFIG_MEMCG_V1: that is "n" as well. Raises
-    TargetError for a kernel whose configuration is not in /boot.
+    TargetError for a kernel whose configuration is neither in /boot nor beside its modules.
     """
-    text = checked(target.run(["cat", f"/boot/config-{release}"], deadline=deadline), where=target.address).text
+    told = target.run(["cat", f"/boot/config-{release}"], deadline=deadline)
+    if told.status != 0:
+        told = target.run(["cat", f"/usr/lib/modules/{release}/config"], deadline=deadline)
+    text = checked(told, where=target.address).text
     said = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     return {name: said.get(name, "n") for name in KERNEL_CONFIG}
 

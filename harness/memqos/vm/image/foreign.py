@@ -117,19 +117,24 @@ def _copy(archive: tarfile.TarFile, member: tarfile.TarInfo, output: tarfile.Tar
     output.addfile(member, archive.extractfile(member) if member.isreg() else None)
 
 
+KERNEL = re.compile(r"boot/vmlinu[xz]-(\S+)|(?:usr/)?lib/modules/([^/\s]+)/vmlinu[xz]")
+
+
 def kernel_in(root: Path, where: Path) -> tuple[str, Path]:
     """Copy the single kernel of a root's archive into a folder; returns its release and the copy.
+
+    From Debian's 7.2 on the packages have it beside its modules, and their scripts, which do not run, copy it to /boot.
 
     Raises ImageError if the root has none or several.
     """
     with tarfile.open(root) as archive:
         found = {
-            match[1]: member
+            match[1] or match[2]: member
             for member in archive
-            if (match := re.fullmatch(r"boot/vmlinu[xz]-(\S+)", _path(member))) and member.isreg()
+            if (match := KERNEL.fullmatch(_path(member))) and member.isreg()
         }
         if len(found) != 1:
-            raise ImageError(f"the image must have one kernel in /boot, and has {len(found)}.", where=str(root))
+            raise ImageError(f"the image must have one kernel, and has {len(found)}.", where=str(root))
         [(release, member)] = found.items()
         copy = where / "kernel"
         copy.write_bytes(_content(archive, member))

@@ -272,9 +272,10 @@ def test_runsc_has_a_version_where_it_is_installed():
     assert version_in("runsc version 0.0~20240729.0\nspec: 1.2.0\n") == "0.0~20240729.0"
 
 
-def test_a_kernels_configuration_is_that_of_its_own_file():
+@pytest.mark.parametrize("path", ["/boot/config-6.12", "/usr/lib/modules/6.12/config"])
+def test_a_kernels_configuration_is_that_of_its_own_file(path):
     text = b"CONFIG_PSI=y\n# CONFIG_ZSWAP is not set\nCONFIG_LRU_GEN_ENABLED=y\nCONFIG_HZ=250\n"
-    target = FakeTarget(files={"/boot/config-6.12": text})
+    target = FakeTarget(files={path: text})
     assert kernel_config_of(target, "6.12", deadline=soon()) == {
         "CONFIG_CPUSETS_V1": "n",
         "CONFIG_LRU_GEN_ENABLED": "y",

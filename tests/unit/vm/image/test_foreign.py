@@ -113,15 +113,23 @@ def test_no_path_occurs_twice(tmp_path, merged):
 
 
 def test_the_kernel_is_found_by_either_name(tmp_path):
-    for name in ("vmlinuz-6.12.1-arm64", "vmlinux-6.12.1-arm64"):
-        root = archive(tmp_path / "root.tar", {f"boot/{name}": b"kernel", "boot/config-6.12.1-arm64": b""})
+    modules = "usr/lib/modules/6.12.1-arm64"
+    for name in ("boot/vmlinuz-6.12.1-arm64", "boot/vmlinux-6.12.1-arm64", f"{modules}/vmlinuz"):
+        root = archive(
+            tmp_path / "root.tar", {name: b"kernel", "boot/config-6.12.1-arm64": b"", f"{modules}/config": b""}
+        )
         release, copy = kernel_in(root, tmp_path)
         assert (release, copy.read_bytes()) == ("6.12.1-arm64", b"kernel")
 
 
+def test_a_kernel_beside_its_modules_and_in_boot_is_one_kernel(tmp_path):
+    root = archive(tmp_path / "root.tar", {"boot/vmlinuz-7.2": b"kernel", "usr/lib/modules/7.2/vmlinuz": b"kernel"})
+    assert kernel_in(root, tmp_path)[0] == "7.2"
+
+
 def test_an_image_with_two_kernels_is_refused(tmp_path):
     root = archive(tmp_path / "root.tar", {"boot/vmlinuz-1": b"", "boot/vmlinuz-2": b""})
-    with pytest.raises(ImageError, match="must have one kernel in /boot, and has 2"):
+    with pytest.raises(ImageError, match="must have one kernel, and has 2"):
         kernel_in(root, tmp_path)
 
 
