@@ -79,6 +79,38 @@ def test_a_kill_breaks_no_rule_where_the_sleeps_end_in_memory_max(page_size, sec
         )
 
 
+@pytest.mark.parametrize(
+    ("page_size", "limit", "verdict"),
+    [
+        (4096, 41943040, Verdict.DEVIATES),
+        (16384, 41943040, Verdict.DEVIATES),
+        (65536, 41943040, Verdict.NOT_OBSERVABLE),
+        (65536, 41943041, Verdict.DEVIATES),
+    ],
+)
+def test_sleeps_are_not_missed_where_two_batches_reach_memory_max(page_size, limit, verdict):
+    """memory.high is 32 MiB, memory.max 40 MiB, a batch of pages of 64 KiB 4 MiB: neither sleeps nor thrashing show."""
+    _, app = planned(memory__high=Bytes(33554432), memory__max=Bytes(limit))
+    shown = files(
+        memory_current="39000000\n", memory_high="33554432\n", memory_max=f"{limit}\n",
+        memory_stat="anon 39000000\nfile 0\npgmajfault 3\n",
+        memory_pressure="".join(
+            f"{name} avg10=0.00 avg60=0.00 avg300=0.00 total=0\n" for name in ("some", "full")
+        ),
+    )  # fmt: skip
+    samples = [
+        dataclasses.replace(sample(shown, at=at, page_size=page_size), planned=app.cgroup.knobs) for at in (0.0, 10.0)
+    ]
+    one = course(*samples)
+    throttling = Course(dataclasses.replace(one.observed, threads=2)).throttling
+    found = (throttling.waits(), throttling.each_thread_waits(), throttling.thrashes_its_text())
+    assert [one.verdict for one in found] == [verdict] * 3
+    if verdict is Verdict.NOT_OBSERVABLE:
+        assert {one.why_not for one in found} == {
+            "memory.max 41943040 is at most 2 batches of 4194304 bytes above memory.high 33554432: few sleeps fit"
+        }
+
+
 def test_growth_that_the_model_allows_depends_on_the_page_size():
     """Each sleep lets a batch through: with pages of 64 KiB a program grows sixteen times as much between sleeps."""
     looks = [(0.0, 80 * MIB), (10.0, 90 * MIB)]

@@ -187,6 +187,9 @@ def waits_of(report: tuple[ReportLine, ...]) -> dict[int, float]:
 STILL = 4
 """Pages by which anonymous memory may change and still count as constant, for STILL_FAULTS major faults."""
 
+FEW = 2
+"""With so few batches between memory.high and memory.max, missing sleeps show nothing."""
+
 STILL_FAULTS = 15
 """The least number of major faults that count as thrashing: a starting program has a few, a resident one none."""
 
@@ -215,8 +218,10 @@ class Throttling:
         why = "" if seconds else "no two samples show it far enough above memory.high to be throttled"
         waited = (looks[-1][1] - looks[0][1]) / 1e6 if looks else 0.0
         expected = f"more than half of {seconds:.1f} s above memory.high"
+        holds = waited > seconds / 2
+        why = why or ("" if holds else self.few_sleeps())
         return self.observed.finding(
-            "memory.pressure", expected, f"{waited:.1f} s", waited > seconds / 2, key="some total", why_not=why
+            "memory.pressure", expected, f"{waited:.1f} s", holds, key="some total", why_not=why
         )
 
     def grows_as_delayed(self) -> Finding:
@@ -245,6 +250,18 @@ class Throttling:
         batch = CHARGE_BATCH * first.page_size
         return f"each sleep above memory.high {high} lets {batch} bytes pass, so memory.max {limit} is soon reached"
 
+    def few_sleeps(self) -> str:
+        """Why the sleeps between memory.high and memory.max are too few to show; "" if more than two batches fit there.
+
+        Pages of 64 KiB make batches of 4 MiB. A task sleeps once for a batch, and threads may share one.
+        """
+        first = self.observed.samples[0]
+        high, limit = first.bound(Knob.MEMORY_HIGH), first.bound(Knob.MEMORY_MAX)
+        batch = CHARGE_BATCH * first.page_size
+        if high is None or limit is None or not 0 < limit - high <= FEW * batch:
+            return ""
+        return f"memory.max {limit} is at most {FEW} batches of {batch} bytes above memory.high {high}: few sleeps fit"
+
     def each_thread_waits(self) -> Finding:
         """Each of the program's threads waited at least a second by its own clock; not observable with one thread."""
         waits = waits_of(self.observed.samples[-1].report)
@@ -253,6 +270,7 @@ class Throttling:
         expected = f"at least {THREAD_US / 1e6:.1f} s for each of {self.observed.threads} threads"
         shown = ", ".join(f"{seconds:.1f} s" for seconds in waited)
         holds = min(waited) * 1e6 >= THREAD_US
+        why = why or ("" if holds else self.few_sleeps())
         return self.observed.finding("memory.pressure", expected, shown, holds, key="threads", why_not=why)
 
     def thrashes_its_text(self) -> Finding:
@@ -273,7 +291,9 @@ class Throttling:
         grown = still[0][1] - still[-1][1]
         low, high = min(anon for anon, _ in still), max(anon for anon, _ in still)
         observed = f"anon from {low} to {high} while pgmajfault grew by {grown}"
-        return self.observed.finding("memory.stat", expected, observed, grown >= STILL_FAULTS, key="pgmajfault")
+        holds = grown >= STILL_FAULTS
+        why = "" if holds else self.few_sleeps()
+        return self.observed.finding("memory.stat", expected, observed, holds, key="pgmajfault", why_not=why)
 
     def counts_passes(self) -> Finding:
         """The `high` event count pauses at values that are multiples of 17 apart.
