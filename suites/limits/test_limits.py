@@ -13,7 +13,7 @@
                                                                in a file, and ends
     pod holds-guaranteed  64 Mi     max
       container app    64 Mi        0, since it is Guaranteed  48 Mi anonymous, a third of what is left, then nothing
-    pod one-zone-cache 128 Mi       max
+    pod one-numa-node-cache 128 Mi       max
       container app    128 Mi, then 0, since it is Burstable   24 Mi of page cache
                        half of
                        what it uses
@@ -158,7 +158,7 @@ def test_files_of_an_exited_program_stay_charged(qos_node, qos_kubelet, qos_cata
 @pytest.mark.claim("limits/lowered-limit-takes-page-cache")
 def test_a_limit_below_usage_reclaims_page_cache(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """An update sets memory.max to half of the container's usage, and the kernel reclaims down to it."""
-    with qos_node.watched(qos_catalog.pod("one-zone-cache"), qos_kubelet, rests_on=PREMISES) as container:
+    with qos_node.watched(qos_catalog.pod("one-numa-node-cache"), qos_kubelet, rests_on=PREMISES) as container:
         before = container.until_done()
         container.halve_limit()
         after = container.until_done()

@@ -1,17 +1,17 @@
 """NUMA: where a container's memory is.
 
     cgroup                 cpuset.mems       program asks for           after: memory.numa_stat
-    pod one-zone           one node          40 Mi anonymous            anon: that node only
-    pod one-zone-cache     one node          24 Mi of page cache        file: that node only
-    pod one-zone-shared    one node          24 Mi on a tmpfs           shmem: that node only
-    pod zone-huge          one node          8 Mi in huge pages         pages in use: that node's only
+    pod one-numa-node           one node          40 Mi anonymous            anon: that node only
+    pod one-numa-node-cache     one node          24 Mi of page cache        file: that node only
+    pod one-numa-node-shared    one node          24 Mi on a tmpfs           shmem: that node only
+    pod numa-huge          one node          8 Mi in huge pages         pages in use: that node's only
     pod init-then-app      its init's        40 Mi anonymous            anon: that node only
       by the draft of 2020 the other         40 Mi anonymous            anon: that node only
-    pod zone-first         the first node    16 Mi anonymous            anon: that node only
-    pod zone-second        the next node     16 Mi anonymous            anon: that node only
-    pod zone-third         rejected
-    pod zone-fourth        the freed node    16 Mi anonymous            anon: that node only
-    pod zone-group         several nodes     16 Mi anonymous            anon: these nodes only
+    pod numa-first         the first node    16 Mi anonymous            anon: that node only
+    pod numa-second        the next node     16 Mi anonymous            anon: that node only
+    pod numa-third         rejected
+    pod numa-fourth        the freed node    16 Mi anonymous            anon: that node only
+    pod numa-group         several nodes     16 Mi anonymous            anon: these nodes only
 
 A node here is a NUMA node. Nothing is in use before. No tolerance: cpuset.mems binds every page of a program that
 starts inside (kernel cgroup-v2.rst, cpuset.mems). The container's page cache also includes what the runtime's own
@@ -27,7 +27,7 @@ from memqos.testing import counted, gathered
 
 MEMS = [Knob.CPUSET_MEMS]
 ORDER = ["first", "second", "third", "fourth"]
-KINDS = {"anon": "one-zone", "file": "one-zone-cache", "shmem": "one-zone-shared"}
+KINDS = {"anon": "one-numa-node", "file": "one-numa-node-cache", "shmem": "one-numa-node-shared"}
 CLAIMS = {
     "anon": "numa/mems-pins-anonymous-memory",
     "file": "numa/mems-pins-page-cache",
@@ -39,7 +39,7 @@ CLAIMS = {
 @pytest.fixture(scope="module")
 def bound(qos_node, qos_scene, qos_kubelet, qos_numa_node, qos_catalog):
     """The courses of programs bound to one NUMA node, by kind of memory, once each has its memory."""
-    with qos_scene(qos_kubelet, f"zone-{qos_numa_node}") as scene:
+    with qos_scene(qos_kubelet, f"numa-node-{qos_numa_node}") as scene:
         pods = {kind: qos_catalog.pod(KINDS[kind]) for kind, claim in CLAIMS.items() if scene.shows(claim)}
         with qos_node.watched_pods([*pods.values()], qos_kubelet, rests_on=MEMS, numa_node=qos_numa_node) as watch:
             return {kind: watch.container(pod.name).until(counted(kind)) for kind, pod in pods.items()}
@@ -106,7 +106,7 @@ def test_huge_pages_come_from_the_numa_node_of_cpuset_mems(
     qos_node, qos_kubelet, qos_numa_node, qos_catalog, qos_evidence
 ):
     """Every NUMA node has huge pages; the program uses those of the node that CRI's cpuset_mems names."""
-    pod = qos_catalog.pod("zone-huge")
+    pod = qos_catalog.pod("numa-huge")
     with (
         qos_node.huge_volume() as huge,
         qos_node.watched(pod, qos_kubelet, rests_on=MEMS, numa_node=qos_numa_node, volumes=[huge.mount]) as container,
@@ -123,7 +123,7 @@ def test_huge_pages_come_from_the_numa_node_of_cpuset_mems(
 def test_memory_moves_with_cpuset_mems(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """An update names another NUMA node while the program holds its memory."""
     here, *_, there = (numa_node.id for numa_node in qos_node.facts.numa_nodes)
-    with qos_node.watched(qos_catalog.pod("one-zone"), qos_kubelet, rests_on=MEMS, numa_node=here) as container:
+    with qos_node.watched(qos_catalog.pod("one-numa-node"), qos_kubelet, rests_on=MEMS, numa_node=here) as container:
         before = container.until(counted("anon"))
         container.rebind(there)
         after = container.until(gathered("anon", there))
@@ -143,7 +143,7 @@ def in_order(qos_node, qos_scene, qos_kubelet, qos_catalog):
 
     The courses of first and second, whether the third was rejected, and the courses of second and fourth.
     """
-    first, second, third, fourth = (qos_catalog.pod(f"zone-{name}") for name in ORDER)
+    first, second, third, fourth = (qos_catalog.pod(f"numa-{name}") for name in ORDER)
     with qos_scene(qos_kubelet, "in-order"), qos_node.keeping_pods():
         with qos_node.watched_pods([first, second, third], qos_kubelet, rests_on=MEMS) as watch:
             placed = [watch.container(pod.name).until(counted("anon")) for pod in (first, second)]
@@ -195,7 +195,7 @@ def test_the_next_pod_uses_the_numa_node_of_an_ended_pod(in_order, qos_evidence)
 def test_memory_is_on_a_numa_node_without_cpus(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The program runs on the CPUs of a NUMA node other than the one that it is bound to."""
     far = next(numa_node.id for numa_node in qos_node.facts.numa_nodes if not numa_node.cpus)
-    with qos_node.watched(qos_catalog.pod("one-zone"), qos_kubelet, rests_on=MEMS, numa_node=far) as container:
+    with qos_node.watched(qos_catalog.pod("one-numa-node"), qos_kubelet, rests_on=MEMS, numa_node=far) as container:
         course = container.until(counted("anon"))
 
     qos_evidence.settle(course.premises, course.numa.is_only_on(far))
@@ -206,7 +206,7 @@ def test_memory_is_on_a_numa_node_without_cpus(qos_node, qos_kubelet, qos_catalo
 @pytest.mark.claim("numa/group-holds-its-memory")
 def test_memory_is_on_the_numa_nodes_assigned_to_a_large_pod(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The pod requests more than one NUMA node has; the machine has NUMA nodes outside its group."""
-    with qos_node.watched(qos_catalog.pod("zone-group"), qos_kubelet, rests_on=MEMS) as container:
+    with qos_node.watched(qos_catalog.pod("numa-group"), qos_kubelet, rests_on=MEMS) as container:
         course = container.until(counted("anon"))
 
     qos_evidence.settle(course.premises, course.numa.is_only_where_planned())

@@ -48,7 +48,7 @@ CASE = "v1.27-burstable and containers"
 
 def measure(rounds):
     cache = default_cache(os.environ)
-    bench = Bench(profile=load_profile("trixie"), topology=load_topology("two-zones"), cache=cache)
+    bench = Bench(profile=load_profile("trixie"), topology=load_topology("two-numa-nodes"), cache=cache)
     # The first one may have to make image and checkpoint.
     bench.restore(container=False)
     yield "cold boot to first CRI answer", bench.cold_boot().seconds["first CRI answer"]

@@ -197,7 +197,7 @@ def test_a_watched_case_has_charts_of_usage_limits_and_pressure(opened):
     assert "high +" in chart.locator("details ul").inner_text()
 
 
-def test_numa_is_shown_by_zone(opened):
+def test_numa_is_shown_by_numa_node(opened):
     page = charted(opened, "numa").page
 
     names = [one.get_attribute("aria-label") for one in page.locator(".u-over").all()]

@@ -54,7 +54,7 @@ def test_topologies():
         for one in document if isinstance(document, list) else [document]:
             kind = "topology_file" if one is document else "numa_machine" if "purpose" in one else "numa_group"
             assert misfits(one, kind) == [], file
-    assert misfits({"cpus": 1, "zones": [{"memoryMiB": 1024, "cpu": [0]}]}, "topology_file")
+    assert misfits({"cpus": 1, "numaNodes": [{"memoryMiB": 1024, "cpu": [0]}]}, "topology_file")
     assert misfits({"mem": "2G", "cores": 1, "hugepages": {"2M": 8}, "node-dist": {"0": 21}}, "numa_group") == []
     assert misfits({"mem": "2T"}, "numa_group")
     assert misfits({"swap": [{"sizeMiB": 64, "priority": 1}], "zswap": True}, "numa_machine") == []

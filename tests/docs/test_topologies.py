@@ -11,7 +11,7 @@ PAGE = (DOCS / "reference" / "topologies.md").read_text()
 SHOWN = [text for text in re.findall(r"^```json\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL) if "cxl" not in text]
 
 
-@pytest.mark.parametrize("text", SHOWN, ids=["zones", "groups"])
+@pytest.mark.parametrize("text", SHOWN, ids=["NUMA nodes", "groups"])
 def test_each_example_is_a_topology(text):
     assert len(parse_topology("shown", text.encode(), file="topologies.md").numa_nodes) >= 3
 

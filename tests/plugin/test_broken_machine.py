@@ -184,7 +184,7 @@ def test_the_same_failure_everywhere_is_not_retried_and_noted_once(results, monk
         [
             "*· the same failure 3 times in a row: the remaining cases of test_first.py are skipped",
             "*· the same failure 3 times in a row: the remaining cases of test_second.py are skipped",
-            "*· only machinery errors on trixie/two-zones, containerd+runc, systemd driver: * are skipped",
+            "*· only machinery errors on trixie/two-numa-nodes, containerd+runc, systemd driver: * are skipped",
             "verdict: machinery failed; * (0 cases observed, 0 deviate, 12 given up without an attempt; *)",
         ]
     )

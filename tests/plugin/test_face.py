@@ -34,9 +34,9 @@ def test_it(qos_evidence, number):
 """
 
 LOG = """\
-memqos VERSION: machine trixie/two-zones, containerd+runc, systemd driver
+memqos VERSION: machine trixie/two-numa-nodes, containerd+runc, systemd driver
 memqos settings: results=out (--memqos-results)
-6 cases in 1 chapter on trixie/two-zones; its duration is not known yet
+6 cases in 1 chapter on trixie/two-numa-nodes; its duration is not known yet
 memory.high of container app of pod default/web1 deviates
   expected 4096, observed max
   because memory.high is the limit (memory-qos v1.22)
@@ -113,7 +113,7 @@ def test_durations_of_other_systems_are_marked_as_an_estimate(suite, run, tmp_pa
     (tmp_path / "cache/durations.json").write_text(json.dumps({"schema": "memqos-durations/1", "seconds": times}))
     suite(BODY)
     assert run().outlines[2] == (
-        "6 cases in 1 chapter on trixie/two-zones; "
+        "6 cases in 1 chapter on trixie/two-numa-nodes; "
         "about 3 min, estimated from other systems: none of them ran on this one before"
     )
 
@@ -193,7 +193,7 @@ def test_the_next_run_has_a_duration_estimate(suite, run, tmp_path):
     times = {f"demo/test_demo.py::test_it[{number}]": 100.0 for number in range(5)}
     (cache / "durations.json").write_text(json.dumps({"schema": "memqos-durations/1", "seconds": times}))
     suite(BODY)
-    run().stdout.fnmatch_lines(["6 cases in 1 chapter on trixie/two-zones; about 10 min; 1 never ran here before"])
+    run().stdout.fnmatch_lines(["6 cases in 1 chapter on trixie/two-numa-nodes; about 10 min; 1 never ran here before"])
 
 
 def test_a_case_over_three_times_its_median_is_listed_with_its_waits(suite, run, pytester, tmp_path, monkeypatch):

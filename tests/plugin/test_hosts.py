@@ -139,7 +139,7 @@ def test_hosts_share_the_cases_and_one_bundle_has_all_findings(run_on, pytester,
     seen = {one["findings"][0]["evidence"]["host"].split("/hosts/")[1].split("/")[0] for one in bundle["results"]}
     assert (seen, bundle["counts"]["not_run"]) == ({"node1", "node2"}, 0)
     assert [(one["id"], one["kernel"]) for one in bundle["machines"]] == [("gw0-0", "6.1"), ("gw1-0", "6.1")]
-    result.stdout.fnmatch_lines(["2 cases in 1 chapter on trixie/two-zones, 2 at a time; *", "verdict: deviates*"])
+    result.stdout.fnmatch_lines(["2 cases in 1 chapter on trixie/two-numa-nodes, 2 at a time; *", "verdict: deviates*"])
 
 
 def test_each_case_names_its_host(run_on, pytester):
@@ -178,7 +178,7 @@ def test_files_that_settings_name_are_carried_to_each_host_and_leave_it_again(ru
     binary.write_text("#!ours")
     binary.chmod(0o750)
     (pytester.path / "own.conf").write_text("own = true")
-    topology = json.dumps({"purpose": "One of our own.", "cpus": 1, "zones": [{"memoryMiB": 1024, "cpus": [0]}]})
+    topology = json.dumps({"purpose": "One of our own.", "cpus": 1, "numaNodes": [{"memoryMiB": 1024, "cpus": [0]}]})
     (pytester.path / "own.json").write_text(topology)
 
     words = ("--memqos-runtime-binary=my-runc", "--memqos-topology=own.json", "--memqos-guest-file=own.conf:/etc/own")

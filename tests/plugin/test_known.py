@@ -26,7 +26,7 @@ from types import SimpleNamespace
 from memqos.place.fake import FakePlace
 from memqos.plugin.machines import lane
 
-MACHINE = '{"id": "main-0", "profile": "trixie", "topology": "two-zones", "runtimes": ["runc 1.1"]}'
+MACHINE = '{"id": "main-0", "profile": "trixie", "topology": "two-numa-nodes", "runtimes": ["runc 1.1"]}'
 
 
 @contextlib.contextmanager

@@ -17,10 +17,10 @@ from memqos.plugin.keys import INTERRUPTION, LANE, SETTINGS_KEY
 from memqos.plugin.machines import lane as module
 from memqos.plugin.machines.lane import Lane
 
-TRIXIE = SystemKey("trixie", "two-zones", "containerd+runc", CgroupDriver.SYSTEMD)
-FORKY = SystemKey("forky", "two-zones", "containerd+runc", CgroupDriver.SYSTEMD)
-ONE_ZONE = TRIXIE._replace(topology="one-zone")
-TRIXIE_CRUN = SystemKey("trixie", "two-zones", "containerd+crun", CgroupDriver.CGROUPFS)
+TRIXIE = SystemKey("trixie", "two-numa-nodes", "containerd+runc", CgroupDriver.SYSTEMD)
+FORKY = SystemKey("forky", "two-numa-nodes", "containerd+runc", CgroupDriver.SYSTEMD)
+ONE_NUMA_NODE = TRIXIE._replace(topology="one-numa-node")
+TRIXIE_CRUN = SystemKey("trixie", "two-numa-nodes", "containerd+crun", CgroupDriver.CGROUPFS)
 
 
 class World:
@@ -276,11 +276,11 @@ def test_a_rejected_program_is_not_retried_on_other_topologies(world, monkeypatc
 
     monkeypatch.setattr(module, "open_station", open_station)
     with Lane(None) as lane:
-        for key in (TRIXIE, ONE_ZONE, TRIXIE, FORKY):
+        for key in (TRIXIE, ONE_NUMA_NODE, TRIXIE, FORKY):
             with pytest.raises(UsageError) as told, lane.opened(key):
                 pytest.fail("it was opened")
             assert told.value is refused
-    assert world.events == ["tried trixie/two-zones", "tried forky/two-zones"]
+    assert world.events == ["tried trixie/two-numa-nodes", "tried forky/two-numa-nodes"]
 
 
 def test_a_rejected_topology_does_not_block_others(world, monkeypatch):
@@ -290,10 +290,10 @@ def test_a_rejected_topology_does_not_block_others(world, monkeypatch):
 
     monkeypatch.setattr(module, "open_station", open_station)
     with Lane(None) as lane:
-        for key in (TRIXIE, ONE_ZONE):
+        for key in (TRIXIE, ONE_NUMA_NODE):
             with pytest.raises(UsageError), lane.opened(key):
                 pytest.fail("it was opened")
-    assert world.events == ["two-zones", "one-zone"]
+    assert world.events == ["two-numa-nodes", "one-numa-node"]
 
 
 def test_a_machine_to_be_kept_is_not_used_any_more(world):
@@ -379,7 +379,7 @@ def test_if_the_kept_machine_breaks_the_next_failure_is_kept():
 def test_a_kept_machine_is_noted_by_the_name_that_enters_it(monkeypatch, tmp_path):
     kept = KeptPlace(
         name="kept-ab",
-        machine="trixie-two-zones",
+        machine="trixie-two-numa-nodes",
         enter="memqos vm shell kept-ab",
         end="memqos vm rm kept-ab",
         document={"name": "kept-ab", "guard": 1},
@@ -393,6 +393,6 @@ def test_a_kept_machine_is_noted_by_the_name_that_enters_it(monkeypatch, tmp_pat
     assert json.loads((tmp_path / "kept.json").read_text())["name"] == "kept-ab"
     [line] = told
     assert line == (
-        "trixie-two-zones keeps running as kept-ab, with the pods of the failure: `memqos vm shell kept-ab` enters it, "
-        "`memqos vm rm kept-ab` ends it"
+        "trixie-two-numa-nodes keeps running as kept-ab, with the pods of the failure: `memqos vm shell kept-ab` "
+        "enters it, `memqos vm rm kept-ab` ends it"
     )

@@ -19,7 +19,7 @@ def test_each(qos_node, qos_evidence, case):
     qos_evidence.settle(finding("conforms", expected=qos_node[0]))
 
 @pytest.mark.claim("demo/two")
-@pytest.mark.machine(topology="one-zone")
+@pytest.mark.machine(topology="one-numa-node")
 def test_own_topology(qos_node, qos_evidence):
     qos_evidence.settle(finding("conforms", observed=qos_node[1]))
 
@@ -49,10 +49,10 @@ def test_every_case_runs_on_each_profile_and_the_matrix_compares_them(suite, run
         "test_each[forky-b]",
         "test_each[trixie-a]",
         "test_each[trixie-b]",
-        "test_own_profile[trixie-two-zones]",
-        "test_own_topology[bookworm-one-zone]",
-        "test_own_topology[forky-one-zone]",
-        "test_own_topology[trixie-one-zone]",
+        "test_own_profile[trixie-two-numa-nodes]",
+        "test_own_topology[bookworm-one-numa-node]",
+        "test_own_topology[forky-one-numa-node]",
+        "test_own_topology[trixie-one-numa-node]",
         "test_without_a_machine",
     ]
     rows = {row["claim"]: row["cells"] for row in written["matrix"]["rows"]}
@@ -64,7 +64,7 @@ def test_every_case_runs_on_each_profile_and_the_matrix_compares_them(suite, run
     text = (pytester.path / "out/matrix.txt").read_text()
     assert "demo/one  conforms 2  " in text
     assert "  memory.high expected (demo/one): container app of pod default/web, and 1 more" in text
-    result.stdout.fnmatch_lines(["*machine bookworm,trixie,forky/two-zones, *", "demo/one *machinery 2*"])
+    result.stdout.fnmatch_lines(["*machine bookworm,trixie,forky/two-numa-nodes, *", "demo/one *machinery 2*"])
 
 
 def test_one_profile_leaves_names_as_they_are_and_no_matrix(suite, run, pytester):
@@ -134,10 +134,10 @@ def test_every_case_runs_with_each_runtime_under_each_driver(suite, run, pyteste
         "test_each[oci:crun-cgroupfs-b]",
         "test_each[oci:crun-systemd-a]",
         "test_each[oci:crun-systemd-b]",
-        "test_own_topology[trixie-one-zone-containerd+runc-cgroupfs]",
-        "test_own_topology[trixie-one-zone-containerd+runc-systemd]",
-        "test_own_topology[trixie-one-zone-oci:crun-cgroupfs]",
-        "test_own_topology[trixie-one-zone-oci:crun-systemd]",
+        "test_own_topology[trixie-one-numa-node-containerd+runc-cgroupfs]",
+        "test_own_topology[trixie-one-numa-node-containerd+runc-systemd]",
+        "test_own_topology[trixie-one-numa-node-oci:crun-cgroupfs]",
+        "test_own_topology[trixie-one-numa-node-oci:crun-systemd]",
     ]
     one = seen["test_each[oci:crun-cgroupfs-a]"]
     assert (one["profile"], one["runtime"], one["driver"]) == ("trixie", "oci:crun", "cgroupfs")
@@ -149,7 +149,7 @@ def test_every_case_runs_with_each_runtime_under_each_driver(suite, run, pyteste
         "oci:crun/cgroupfs",
     ] or arguments
     assert written["settings"]["runtime"]["value"] == ["containerd+runc", "oci:crun"]
-    result.stdout.fnmatch_lines(["*two-zones, containerd+runc,oci:crun, systemd,cgroupfs driver"])
+    result.stdout.fnmatch_lines(["*two-numa-nodes, containerd+runc,oci:crun, systemd,cgroupfs driver"])
 
 
 def test_cases_of_one_system_come_one_after_another_and_those_of_one_machine(suite, run, pytester):

@@ -70,7 +70,7 @@ def test_suites_need_no_configuration_of_their_own(suite, run, pytester, argumen
     result = run(*arguments, "-p", "no:cacheprovider")
 
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["memqos *: machine trixie/two-zones*", "verdict: deviates (6 cases observed*"])
+    result.stdout.fnmatch_lines(["memqos *: machine trixie/two-numa-nodes*", "verdict: deviates (6 cases observed*"])
     assert bundle(pytester)["counts"]["not_run"] == 0
 
 

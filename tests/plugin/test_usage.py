@@ -65,13 +65,13 @@ def test_the_environment_sets_missing_options_and_the_header_shows_it(suite, run
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "memqos *: machine trixie/two-zones, containerd+crun, systemd driver",
+            "memqos *: machine trixie/two-numa-nodes, containerd+crun, systemd driver",
             "memqos settings: runtime=containerd+crun (MEMQOS_RUNTIME), driver=systemd (--memqos-driver), *",
         ]
     )
     settings = json.loads((pytester.path / "out/bundle.json").read_text())["settings"]
     assert settings["runtime"] == {"value": ["containerd+crun"], "origin": "MEMQOS_RUNTIME"}
-    assert settings["topology"] == {"value": "two-zones", "origin": "default"}
+    assert settings["topology"] == {"value": "two-numa-nodes", "origin": "default"}
 
 
 @pytest.mark.parametrize(

@@ -83,9 +83,9 @@ def test_a_case_that_ends_otherwise_than_in_earlier_soaks_leaves_the_results_of_
     [
         ([], "trixie containerd+runc quiet", []),
         (
-            ["--topology", "four-zones", "--runtime", "oci:crun", "--busy", "2"],
-            "trixie/four-zones oci:crun beside 2 busy programs",
-            ["--topology", "four-zones"],
+            ["--topology", "four-numa-nodes", "--runtime", "oci:crun", "--busy", "2"],
+            "trixie/four-numa-nodes oci:crun beside 2 busy programs",
+            ["--topology", "four-numa-nodes"],
         ),
     ],
 )

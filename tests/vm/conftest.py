@@ -58,7 +58,7 @@ def turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    with start(tmp_path_factory.mktemp("log"), topology="two-zones") as machine:
+    with start(tmp_path_factory.mktemp("log"), topology="two-numa-nodes") as machine:
         yield machine.target
 
 

@@ -24,7 +24,7 @@ def start(
     log_dir: Path,
     *,
     profile: str = "trixie",
-    topology: str = "one-zone",
+    topology: str = "one-numa-node",
     cache: Cache | None = None,
     progress: Progress = SILENT,
     keepable: bool = False,

@@ -30,7 +30,7 @@ PAGES = {
 @pytest.mark.parametrize("profile", PAGES)
 def test_a_machine_has_its_pages_nodes_and_swap(tmp_path, profile):
     machine_name, page_size, high = PAGES[profile]
-    with start(tmp_path, profile=profile, topology="two-zones") as machine:
+    with start(tmp_path, profile=profile, topology="two-numa-nodes") as machine:
         assert output(machine, "uname", "-m").strip() == machine_name
         assert output(machine, "getconf", "PAGESIZE").strip() == str(page_size)
         group = "/sys/fs/cgroup/memqos.test"
@@ -43,7 +43,7 @@ def test_a_machine_has_its_pages_nodes_and_swap(tmp_path, profile):
         assert "vdb" in output(machine, "cat", "/proc/swaps")
         # QEMU restores no timers of an emulated ppc64le machine: it boots each time.
         has_checkpoint = machine_name != "ppc64le" or platform.machine() == machine_name
-        assert machine.checkpoint_name.startswith(f"{profile}-two-zones-") is has_checkpoint
+        assert machine.checkpoint_name.startswith(f"{profile}-two-numa-nodes-") is has_checkpoint
 
 
 @pytest.mark.parametrize("profile", PAGES)
@@ -55,7 +55,7 @@ def test_each_numa_node_has_its_huge_pages(tmp_path, profile):
 
 @pytest.mark.parametrize("profile", PAGES)
 def test_the_packages_are_configured_as_dpkg_would_have_them(tmp_path, profile):
-    with start(tmp_path, profile=profile, topology="two-zones") as machine:
+    with start(tmp_path, profile=profile, topology="two-numa-nodes") as machine:
         assert output(machine, "dpkg", "--audit") == ""
         assert output(machine, "sh", "-c", "ldconfig -p | grep -c x86-64 || :").strip() == "0"
         assert output(machine, "systemctl", "is-system-running").strip() == "running"

@@ -67,7 +67,7 @@ def test_packages_programs_configuration_and_kernel_are_used_and_recorded(tmp_pa
         "initrd": initrd,
     }  # fmt: skip
     # A topology that no other test here boots: a machine that differs from it would not come up.
-    with start(tmp_path / "log", topology="four-zones", checkpoint=False, **brought) as machine:
+    with start(tmp_path / "log", topology="four-numa-nodes", checkpoint=False, **brought) as machine:
         zones = output(machine, "sh", "-c", "ls -d /sys/devices/system/node/node[0-9]*").split()
         assert len(zones) == 4
         known = machine.provenance

@@ -35,9 +35,9 @@ RESTORES = int(os.environ.get("MEMQOS_TEST_RESTORES", "2"))
 def clones(tmp_path_factory):
     """Two clones of one checkpoint that run side by side, the first with a file and a hostname of its own."""
     with contextlib.ExitStack() as stack:
-        first = stack.enter_context(start(tmp_path_factory.mktemp("first"), topology="two-zones"))
+        first = stack.enter_context(start(tmp_path_factory.mktemp("first"), topology="two-numa-nodes"))
         output(first, "sh", "-c", "echo mine >/root/mine; sync; hostname changed")
-        yield first, stack.enter_context(start(tmp_path_factory.mktemp("second"), topology="two-zones"))
+        yield first, stack.enter_context(start(tmp_path_factory.mktemp("second"), topology="two-numa-nodes"))
 
 
 def test_a_clone_sees_nothing_of_another_one(clones):
@@ -138,8 +138,8 @@ def test_a_damaged_checkpoint_is_recreated_with_a_note(tmp_path, monkeypatch):
         name = machine.provenance["checkpoint"]
 
     def cut(folder):
-        (folder / "zone0.ram").chmod(0o600)
-        os.truncate(folder / "zone0.ram", 100 * MIB)
+        (folder / "numa0.ram").chmod(0o600)
+        os.truncate(folder / "numa0.ram", 100 * MIB)
 
     root = harmed_copy(name, tmp_path, cut)
     monkeypatch.setenv("MEMQOS_CACHE", str(root))
@@ -196,7 +196,7 @@ def test_one_byte_that_fell_over_is_found_after_a_failure_in_the_machine(tmp_pat
         name = machine.provenance["checkpoint"]
 
     def flip(folder):
-        ram = folder / "zone0.ram"
+        ram = folder / "numa0.ram"
         times = ram.stat().st_atime_ns, ram.stat().st_mtime_ns
         ram.chmod(0o600)
         with ram.open("r+b") as file:
@@ -212,7 +212,7 @@ def test_one_byte_that_fell_over_is_found_after_a_failure_in_the_machine(tmp_pat
         raise MachineryError("a shim was killed by SIGILL.")
     told = [note for note in notes.notes if name in note]
     assert len(told) == 1, told
-    assert told[0].endswith("was checked in full: zone0.ram changed since its creation, so it is rebuilt.")
+    assert told[0].endswith("was checked in full: numa0.ram changed since its creation, so it is rebuilt.")
     assert not (root / "checkpoints" / name).exists()
 
 
@@ -241,7 +241,7 @@ def test_a_checkpoint_whose_creator_is_killed_leaves_nothing(tmp_path):
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(MAKER), str(tmp_path)], env=environment) as maker:
         making = wait(
             "the machine boots",
-            lambda: [path for path in folder.iterdir() if (path / "entry" / "zone0.ram").exists()],
+            lambda: [path for path in folder.iterdir() if (path / "entry" / "numa0.ram").exists()],
             deadline=soon(),
         )
         maker.kill()
@@ -257,7 +257,7 @@ def test_a_restore_and_a_container_again_and_again(tmp_path, number):
 
 def test_a_kept_machine_outlives_its_context_until_it_is_ended(tmp_path):
     options = {"image_cache": default_cache(os.environ), "log_dir": tmp_path, "keepable": True}
-    with boot(load_profile("trixie"), load_topology("one-zone"), **options) as machine:
+    with boot(load_profile("trixie"), load_topology("one-numa-node"), **options) as machine:
         kept = keep(machine)
         folders = machine.spec.qmp_socket.parent, machine.spec.disk.parent
     try:

@@ -25,7 +25,7 @@ OBSERVED = {VALUES: "conforms", THROTTLED: "conforms", COMPRESSED: "not observab
 COMPRESSING = {
     "purpose": "two zones and compressed swap",
     "cpus": 2,
-    "zones": [{"memoryMiB": 1024, "cpus": [0]}, {"memoryMiB": 1024, "cpus": [1]}],
+    "numaNodes": [{"memoryMiB": 1024, "cpus": [0]}, {"memoryMiB": 1024, "cpus": [1]}],
     "swap": [{"sizeMiB": 512, "priority": 10}],
     "zswap": True,
 }

@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.vm, pytest.mark.ports]
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("log")
     with opened_vm(
-        ("trixie", "two-zones"), BootOptions(), folder=folder, progress=SILENT, additions=("docker",)
+        ("trixie", "two-numa-nodes"), BootOptions(), folder=folder, progress=SILENT, additions=("docker",)
     ) as opened:
         yield opened
 
@@ -85,7 +85,9 @@ def test_the_output_of_a_container_is_found(place: Place, tmp_path: Path) -> Non
 def test_the_hop_below_docker_that_lost_a_value_is_named(tmp_path: Path) -> None:
     brought, driver = BootOptions(runtime_files=(RuntimeBinary(name="runc", path=WRONG_RUNTIME),)), CgroupDriver.SYSTEMD
     with (
-        opened_vm(("trixie", "two-zones"), brought, folder=tmp_path, progress=SILENT, additions=("docker",)) as place,
+        opened_vm(
+            ("trixie", "two-numa-nodes"), brought, folder=tmp_path, progress=SILENT, additions=("docker",)
+        ) as place,
         place.connect("docker+runc", driver, record=lambda _: None, deadline=soon()) as runtime,
     ):
         said = runtime.version(deadline=soon())

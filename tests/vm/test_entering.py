@@ -38,13 +38,13 @@ def memqos(tmp_path):
 
 def test_a_kept_machine_is_entered_by_its_name_by_ssh_and_by_scp_until_it_is_ended(memqos, tmp_path):
     told = memqos(
-        "exec", "--keep", "--topology", "one-zone", "trixie", "sh", "-c", "echo here >/root/mark; exit 7", status=7
+        "exec", "--keep", "--topology", "one-numa-node", "trixie", "sh", "-c", "echo here >/root/mark; exit 7", status=7
     )
     name = re.search(r"kept as (kept-\S+):", told.stderr)[1]
     try:
         [kept] = json.loads(memqos("list", "--json").stdout)["kept"]
-        assert (kept["name"], kept["machine"]) == (name, "trixie-one-zone")
-        assert f"  {name}  trixie-one-zone  " in memqos("list").stdout
+        assert (kept["name"], kept["machine"]) == (name, "trixie-one-numa-node")
+        assert f"  {name}  trixie-one-numa-node  " in memqos("list").stdout
         assert memqos("exec", name, "cat", "/root/mark").stdout == "here\n"
         config, file = tmp_path / "config", tmp_path / "file"
         config.write_text(memqos("ssh-config").stdout)
@@ -60,5 +60,5 @@ def test_a_kept_machine_is_entered_by_its_name_by_ssh_and_by_scp_until_it_is_end
 
 
 def test_a_machine_that_is_not_kept_leaves_nothing(memqos):
-    assert memqos("exec", "--topology", "one-zone", "trixie", "sh", "-c", "exit 3", status=3).stdout == ""
+    assert memqos("exec", "--topology", "one-numa-node", "trixie", "sh", "-c", "exit 3", status=3).stdout == ""
     assert list(memqos.temporary.iterdir()) == []

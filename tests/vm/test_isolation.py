@@ -95,7 +95,7 @@ def test_run_folders_are_their_owner_s_alone_and_cannot_be_foreseen(machine, tmp
         assert (stat.S_IMODE(status.st_mode), status.st_uid) == (0o700, os.geteuid())
     assert stat.S_IMODE((sockets / "identity").stat().st_mode) == 0o600
     with boot(
-        load_profile("trixie"), load_topology("one-zone"), image_cache=default_cache(os.environ), log_dir=tmp_path
+        load_profile("trixie"), load_topology("one-numa-node"), image_cache=default_cache(os.environ), log_dir=tmp_path
     ) as other:
         assert other.spec.qmp_socket.parent != sockets
         assert other.ssh_port() != machine.ssh_port()

@@ -44,7 +44,9 @@ def wrapper(tmp_path_factory):
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory, wrapper):
     with start(
-        tmp_path_factory.mktemp("log"), topology="two-zones", runtime_files=(RuntimeBinary(name="runc", path=wrapper),)
+        tmp_path_factory.mktemp("log"),
+        topology="two-numa-nodes",
+        runtime_files=(RuntimeBinary(name="runc", path=wrapper),),
     ) as booted:
         yield booted
 
@@ -249,7 +251,7 @@ OWNER = """
     # A shell that runs the tests in the background lets them ignore a Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     cache = default_cache(os.environ)
-    profile, topology = load_profile("trixie"), load_topology("one-zone")
+    profile, topology = load_profile("trixie"), load_topology("one-numa-node")
     with boot(profile, topology, image_cache=cache, log_dir=Path(sys.argv[1])) as machine:
         print(machine.pid, machine.spec.qmp_socket.parent, machine.spec.disk.parent, flush=True)
         time.sleep(100)

@@ -47,7 +47,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """Its runc can be made wrong, and is right until then."""
     brought = BootOptions(runtime_files=(RuntimeBinary(name="runc", path=WRONG_RUNTIME),))
     folder = tmp_path_factory.mktemp("log")
-    with opened_vm(("trixie", "two-zones"), brought, folder=folder, progress=SILENT) as place:
+    with opened_vm(("trixie", "two-numa-nodes"), brought, folder=folder, progress=SILENT) as place:
         yield place
 
 

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.vm
 @contextlib.contextmanager
 def machine_case(folder: Path) -> Iterator[PlaceCase]:
     """A machine whose QEMU is killed."""
-    with opened_vm(("trixie", "one-zone"), BootOptions(), folder=folder, progress=SILENT) as place:
+    with opened_vm(("trixie", "one-numa-node"), BootOptions(), folder=folder, progress=SILENT) as place:
         pid = place.machine.pid
 
         def lose() -> None:
@@ -49,7 +49,7 @@ def test_a_machine_of_a_profile(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """An existing machine: its users below know only a URL and a key."""
-    with start(tmp_path_factory.mktemp("there"), topology="two-zones") as machine:
+    with start(tmp_path_factory.mktemp("there"), topology="two-numa-nodes") as machine:
         yield machine
 
 

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.vm, pytest.mark.ports]
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("log")
     with opened_vm(
-        ("trixie", "two-zones"), BootOptions(), folder=folder, progress=SILENT, additions=("podman",)
+        ("trixie", "two-numa-nodes"), BootOptions(), folder=folder, progress=SILENT, additions=("podman",)
     ) as opened:
         yield opened
 

@@ -20,7 +20,7 @@ from tests.vm.runs import bundle, memqos_run
 pytestmark = pytest.mark.vm
 
 IN_THE_GATE = {"bookworm"}
-DEFAULTS = {"trixie", "one-zone", "two-zones", "two-zones-no-swap", "four-zones"}
+DEFAULTS = {"trixie", "one-numa-node", "two-numa-nodes", "two-numa-nodes-no-swap", "four-numa-nodes"}
 """Booted by the other tests here."""
 
 NATIVE = [name for name in profile_names() if load_profile(name).architecture is AMD64]
@@ -102,7 +102,7 @@ def test_recursive_protection_can_be_off(tmp_path, profile):
 ZSWAP = {
     "purpose": "a plain machine whose swap is compressed in memory first",
     "cpus": 2,
-    "zones": [{"memoryMiB": 1024, "cpus": [0, 1]}],
+    "numaNodes": [{"memoryMiB": 1024, "cpus": [0, 1]}],
     "swap": [{"sizeMiB": 512}],
     "zswap": True,
 }

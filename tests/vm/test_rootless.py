@@ -34,7 +34,7 @@ STEERED = "test_memory_peak_keeps_the_maximum"
 )
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with opened_vm(
-        ("trixie", "two-zones"),
+        ("trixie", "two-numa-nodes"),
         BootOptions(),
         folder=tmp_path_factory.mktemp("log"),
         progress=SILENT,

@@ -39,7 +39,7 @@ cat sys/fs/cgroup/system.slice/memory.min sys/fs/cgroup/system.slice/memory.high
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    with start(tmp_path_factory.mktemp("target"), topology="two-zones") as machine:
+    with start(tmp_path_factory.mktemp("target"), topology="two-numa-nodes") as machine:
         yield machine
 
 
@@ -184,7 +184,7 @@ for what in ('containers/json?all=1', 'images/json'):
 def test_docker_and_other_runtimes_of_an_existing_machine_are_crossed(tmp_path: Path) -> None:
     """Values and a kill under two daemons in one run; the machine is restored, including Docker's store."""
     with opened_vm(
-        ("trixie", "two-zones"), BootOptions(), folder=tmp_path, progress=SILENT, additions=("docker",)
+        ("trixie", "two-numa-nodes"), BootOptions(), folder=tmp_path, progress=SILENT, additions=("docker",)
     ) as place:
         machine = place.machine
         output(machine, "systemctl", "start", "memqos-docker@systemd.service")
@@ -228,7 +228,7 @@ def test_a_container_that_plays_a_node_is_reached_over_docker(tmp_path: Path) ->
     """A real dockerd, whose socket is forwarded, and the real program docker; kind makes its nodes in this way."""
     with (
         opened_vm(
-            ("trixie", "two-zones"), BootOptions(), folder=tmp_path, progress=SILENT, additions=("docker",)
+            ("trixie", "two-numa-nodes"), BootOptions(), folder=tmp_path, progress=SILENT, additions=("docker",)
         ) as place,
         place.target.forward("/run/memqos-docker/systemd.sock") as socket,
     ):

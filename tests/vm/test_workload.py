@@ -208,7 +208,7 @@ def test_a_swap_limit_is_not_exceeded_and_swapped_memory_is_intact(bench: Bench)
     bench.runtime.stop(container, grace=0, deadline=soon())
 
 
-def test_memory_is_on_the_zone_that_it_is_bound_to(bench: Bench) -> None:
+def test_memory_is_on_the_numa_node_that_it_is_bound_to(bench: Bench) -> None:
     container = bench.start(ContainerResources(cpuset_mems="1"), [Anon(size=16 * MI), Hold()])
     path = bench.cgroup(container)
     bench.done(container, "anon")

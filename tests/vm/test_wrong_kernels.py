@@ -165,7 +165,7 @@ WAYS = (
         chapter="numa",
         test="test_anonymous_memory_is_on_the_numa_node_of_cpuset_mems",
         kubelet="v1.37-tiered",
-        finds={("cpuset.mems", "container app of pod default/one-zone")},
+        finds={("cpuset.mems", "container app of pod default/one-numa-node")},
     ),
 )
 
@@ -173,7 +173,7 @@ WAYS = (
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("log")
-    with opened_vm(("trixie", "two-zones"), BootOptions(), folder=folder, progress=SILENT) as place:
+    with opened_vm(("trixie", "two-numa-nodes"), BootOptions(), folder=folder, progress=SILENT) as place:
         yield place
 
 

@@ -40,7 +40,7 @@ def test_carries_suites_fixtures_and_machines(wheel):
 
     for wanted in (
         "memqos/_data/suites/values/claims.toml",
-        "memqos/_data/fixtures/topologies/two-zones.json",
+        "memqos/_data/fixtures/topologies/two-numa-nodes.json",
         "memqos/_data/vm/profiles/trixie.toml",
         "memqos/_data/vm/workload/memload/memload.c",
         "memqos/py.typed",

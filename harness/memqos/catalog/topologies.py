@@ -4,7 +4,7 @@
       "purpose": "its purpose",
       "cpus": 2,
       "processors": {"packages": 1, "dies": 1, "cores": 2, "threads": 1},
-      "zones": [
+      "numaNodes": [
         {"memoryMiB": 1024, "cpus": [0], "hugepages": {"2M": 64}},
         {"memoryMiB": 1024, "cpus": [1]}
       ],
@@ -42,7 +42,15 @@ from msgspec import Meta, Struct
 
 from memqos.catalog.data import data_root
 from memqos.errors import ManifestError, UnknownNameError, UsageError
-from memqos.model.topology import LOCAL_DISTANCE, HugePages, Processors, SwapDevice, Topology, TopologyNode
+from memqos.model.topology import (
+    LOCAL_DISTANCE,
+    HugePages,
+    Processors,
+    SwapDevice,
+    Topology,
+    TopologyNode,
+    topology_name,
+)
 from memqos.plain_file import read_plain
 from memqos.validation import CheckedFile, Place
 
@@ -109,14 +117,17 @@ class TopologyNodeEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     hugepages: HugePageCounts = HugePageCounts()
 
 
+_NumaNodes = Annotated[list[TopologyNodeEntry], Meta(min_length=1, description="a list that is not empty")]
+
+
 class TopologyFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A machine's hardware, as `--topology FILE` reads it."""
 
     cpus: _Cpus
-    numa_nodes: Annotated[list[TopologyNodeEntry], Meta(min_length=1, description="a list that is not empty")] = (
-        msgspec.field(name="zones")
-    )
+    numa_nodes: _NumaNodes = msgspec.field(name="numaNodes", default_factory=list)
     """The NUMA nodes by id; each CPU is in one."""
+    zones: _NumaNodes = []
+    """The former name of numaNodes."""
     purpose: str = ""
     processors: ProcessorCounts | None = None
     """Missing: one package of cores with one thread each."""
@@ -373,7 +384,7 @@ def topology_names(root: Path | None = None) -> list[str]:
 
 
 def load_topology(name: str, root: Path | None = None) -> Topology:
-    """The topology of this name, or in the file of this path: a path ends in .json or has a slash.
+    """The topology of this name, former ones too, or in the file of this path: a path ends in .json or has a slash.
 
     root: the data's folder; None is the one shipped with memqos. Raises UnknownNameError for an unknown name,
     UsageError for an unreadable file, and ManifestError for an invalid one.
@@ -381,6 +392,7 @@ def load_topology(name: str, root: Path | None = None) -> Topology:
     if name.endswith(".json") or "/" in name:
         file = Path(name)
     else:
+        name = topology_name(name)
         known = topology_names(root)
         if name not in known:
             raise UnknownNameError.of("topology", name, known)
@@ -398,7 +410,9 @@ def parse_topology(name: str, content: bytes, *, file: str) -> Topology:
     if isinstance(read.document, list):
         topology, field = parse_groups(name, read), ""
     else:
-        topology, field = _topology(name, read, read.checked((), TopologyFile)), "zones"
+        found = read.checked((), TopologyFile)
+        field, numa_nodes = _numa_nodes_of(read, found)
+        topology = _topology(name, read, found, field, numa_nodes)
     _check_size(topology, read, field)
     _check_distances(topology, read, "distances" if field else "")
     return topology
@@ -408,15 +422,28 @@ def _folder(root: Path | None) -> Path:
     return (root or data_root()) / "fixtures" / "topologies"
 
 
-def _topology(name: str, file: CheckedFile, found: TopologyFile) -> Topology:
-    count = len(found.numa_nodes)
+def _numa_nodes_of(file: CheckedFile, found: TopologyFile) -> tuple[str, list[TopologyNodeEntry]]:
+    """The NUMA nodes, with the name of their field."""
+    if not found.zones:
+        if not found.numa_nodes:
+            raise file.error("missing required field 'numaNodes'.", ())
+        return "numaNodes", found.numa_nodes
+    if found.numa_nodes:
+        raise file.error("is the former name of numaNodes: give one of them.", ("zones",))
+    return "zones", found.zones
+
+
+def _topology(
+    name: str, file: CheckedFile, found: TopologyFile, field: str, entries: list[TopologyNodeEntry]
+) -> Topology:
+    count = len(entries)
     if count > MOST_NUMA_NODES:
-        raise file.error(f"has {count} NUMA nodes, and QEMU has at most {MOST_NUMA_NODES}.", ("zones",), got=count)
-    numa_nodes = tuple(_numa_node(file, number, numa, found.cpus) for number, numa in enumerate(found.numa_nodes))
+        raise file.error(f"has {count} NUMA nodes, and QEMU has at most {MOST_NUMA_NODES}.", (field,), got=count)
+    numa_nodes = tuple(_numa_node(file, (field, number), one, found.cpus) for number, one in enumerate(entries))
     named = sorted(cpu for numa in numa_nodes for cpu in numa.cpus)
     if named != list(range(found.cpus)):
         what = f"must name each CPU from 0 to {found.cpus - 1} once (they name {named})."
-        raise file.error(what, ("zones",), got=named)
+        raise file.error(what, (field,), got=named)
     rows = found.distances
     if rows and (len(rows) != count or any(len(row) != count for row in rows)):
         what = f"must be {count} rows of {count} numbers, one for each NUMA node."
@@ -432,15 +459,14 @@ def _topology(name: str, file: CheckedFile, found: TopologyFile) -> Topology:
     )
 
 
-def _numa_node(file: CheckedFile, number: int, found: TopologyNodeEntry, cpus: int) -> TopologyNode:
-    place = ("zones", number)
+def _numa_node(file: CheckedFile, place: tuple[str, int], found: TopologyNodeEntry, cpus: int) -> TopologyNode:
     for at, cpu in enumerate(found.cpus):
         if cpu >= cpus:
             what = f"must hold CPU numbers from 0 to {cpus - 1} (got {cpu})."
             raise file.error(what, (*place, "cpus", at), got=cpu)
     memory = memory_of(file, (*place, "memoryMiB"), found.memoryMiB, has_cpus=bool(found.cpus))
     hugepages = hugepages_of(file, (*place, "hugepages"), found.hugepages, memory)
-    return TopologyNode(id=number, memory_bytes=memory, cpus=tuple(found.cpus), hugepages=hugepages)
+    return TopologyNode(id=place[1], memory_bytes=memory, cpus=tuple(found.cpus), hugepages=hugepages)
 
 
 def _processors(file: CheckedFile, found: TopologyFile) -> Processors | None:

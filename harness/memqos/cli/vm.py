@@ -49,7 +49,7 @@ def rm(names: tuple[str, ...], everything: bool) -> None:
     \b
     Examples:
       memqos vm rm trixie
-      memqos vm rm trixie-two-zones-0123456789ab
+      memqos vm rm trixie-two-numa-nodes-0123456789ab
       memqos vm rm kept-abcdefgh
       memqos vm rm --all
     """

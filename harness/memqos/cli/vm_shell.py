@@ -56,7 +56,7 @@ def shell(name: str | None, **given: Any) -> int:
     \b
     Examples:
       memqos vm shell
-      memqos vm shell forky --topology four-zones
+      memqos vm shell forky --topology four-numa-nodes
       memqos vm shell bookworm --cgroup v1
       memqos vm shell trixie --keep
       memqos vm shell --image fedora.qcow2

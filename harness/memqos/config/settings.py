@@ -28,6 +28,7 @@ from memqos.config.table import (
 )
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion
+from memqos.model.topology import topology_name
 
 __all__ = [
     "DEFAULT",
@@ -370,6 +371,7 @@ def resolve(
     if values["arch"] is not None:
         profiles = [profile_for(name, values["arch"], where=origins["arch"]) for name in values["profile"]]
         values["profile"] = tuple(dict.fromkeys(profiles))
+    values["topology"] = topology_name(values["topology"])
     if values["kubelet_binary"] is not None and origins["topology"] == DEFAULT:
         values["topology"] = FOR_KUBELETS
     return Settings(**values, origins=origins)

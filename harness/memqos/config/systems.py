@@ -12,6 +12,7 @@ from memqos.config.settings import Settings
 from memqos.config.table import oci_runtime
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver
+from memqos.model.topology import topology_name
 
 __all__ = ["SystemKey", "address_of", "named_runtime_files", "one_oci_runtime", "systems_of"]
 
@@ -34,7 +35,7 @@ class SystemKey(NamedTuple):
         return self.profile, self.topology
 
     def __str__(self) -> str:
-        """For people: trixie/two-zones, containerd+runc, systemd driver."""
+        """For people: trixie/two-numa-nodes, containerd+runc, systemd driver."""
         return f"{'/'.join(word for word in self.place if word)}, {self.runtime}, {self.driver} driver"
 
     def named(self, *, apart_from: tuple[SystemKey, ...], with_place: bool = False) -> str:
@@ -52,13 +53,14 @@ def systems_of(settings: Settings, *, profile: str = "", topology: str = "") -> 
 
     An existing machine ignores both.
     """
+    topology = topology_name(topology or settings.topology)
     if settings.target:
         places = [(address_of(settings.target), "")]
     elif settings.image:
-        places = [(settings.image.name, topology or settings.topology)]
+        places = [(settings.image.name, topology)]
     else:
         profiles = (profile,) if profile else settings.profile
-        places = [(one, topology or settings.topology) for one in profiles]
+        places = [(one, topology) for one in profiles]
     found = product(places, settings.runtime, settings.driver)
     return tuple(SystemKey(*place, runtime, driver) for place, runtime, driver in found)
 

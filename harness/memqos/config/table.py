@@ -257,7 +257,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="topology",
         kind=Kind.NAME_OR_FILE,
-        default="two-zones",
+        default="two-numa-nodes",
         metavar="NAME|FILE",
         help="CPUs, NUMA nodes, memory and swap from fixtures/topologies/NAME.json, or from a file of your own",
     ),

@@ -222,7 +222,7 @@ def situation_document(situation: Situation) -> Mapping[str, object]:
         "node": {
             "memory": node.memory,
             "swap": node.swap,
-            "zones": [numa.memory for numa in node.numa_nodes],
+            "numa_nodes": [numa.memory for numa in node.numa_nodes],
             "page_size": node.page_size,
             "cgroup": node.cgroup_version.value,
             "swap_controller": node.swap_controller,

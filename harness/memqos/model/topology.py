@@ -24,6 +24,7 @@ __all__ = [
     "Topology",
     "TopologyNode",
     "fallback",
+    "topology_name",
 ]
 
 LOCAL_DISTANCE = 10
@@ -142,3 +143,17 @@ def _distance(home: NumaNode, numa_nodes: Sequence[NumaNode], other: NumaNode) -
     """The distances as in ACPI's SLIT, by id; the kernel's default of 20 without given distances."""
     order = sorted(numa.id for numa in numa_nodes)
     return home.distances[order.index(other.id)] if len(home.distances) == len(order) else 20
+
+
+_FORMER_NAMES = {
+    "one-zone": "one-numa-node",
+    "two-zones": "two-numa-nodes",
+    "two-zones-no-swap": "two-numa-nodes-no-swap",
+    "four-zones": "four-numa-nodes",
+}
+"""Shipped topologies by their names up to 0.1."""
+
+
+def topology_name(name: str) -> str:
+    """The present name of a shipped topology; any other name or path stays as it is."""
+    return _FORMER_NAMES.get(name, name)

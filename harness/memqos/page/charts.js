@@ -11,7 +11,7 @@ memqos.charts = (() => {
   ];
   // Lines of the series that is compared with.
   const OVER = [["memory.current", "#d1268b", "#ff8ac8"], ["memory.min", "#d1268b", "#ff8ac8", [2, 3]], ["memory.low", "#d1268b", "#ff8ac8", [6, 3]], ["memory.high", "#a31768", "#ffb3dc", [10, 4]], ["memory.max", "#7a0f4d", "#ffd0ea", [14, 3, 2, 3]]];
-  const ZONES = [["#1f6fb5", "#6db3f2"], ["#c05a00", "#ffab5e"], ["#2c8a57", "#6fd19b"], ["#8a4fb0", "#cf9df0"]];
+  const NODES = [["#1f6fb5", "#6db3f2"], ["#c05a00", "#ffab5e"], ["#2c8a57", "#6fd19b"], ["#8a4fb0", "#cf9df0"]];
   const AGAIN = [["refault anon", "#1f6fb5", "#6db3f2"], ["refault file", "#2c8a57", "#6fd19b"]];
   const PRESSURE = [["some", "#9a7b00", "#f0d060"], ["full", "#b3161f", "#ff8f8f"]];
   const drawn = new Set();
@@ -34,10 +34,10 @@ memqos.charts = (() => {
       lines.forEach((one, number) => { one.values = joined[1 + number]; });
       Object.assign(panels[0], { times: joined[0], joined: true });
     }
-    const zones = Object.keys(chart.columns).filter((name) => / N\d+$/.test(name) && chart.columns[name].some((one) => one)).sort();
-    if (zones.length) panels.push({ title: "memory by NUMA node", unit: "MiB", scale: MIB, digits: 1, counted: "bytes", tall: 200, times: chart.times, marks: [], lines: zones.map((name) => {
-      const zone = Number(/N(\d+)$/.exec(name)[1]) % ZONES.length;
-      return { name, values: chart.columns[name], light: ZONES[zone][0], dark: ZONES[zone][1], dash: name.startsWith("file") ? [4, 3] : null };
+    const nodes = Object.keys(chart.columns).filter((name) => / N\d+$/.test(name) && chart.columns[name].some((one) => one)).sort();
+    if (nodes.length) panels.push({ title: "memory by NUMA node", unit: "MiB", scale: MIB, digits: 1, counted: "bytes", tall: 200, times: chart.times, marks: [], lines: nodes.map((name) => {
+      const node = Number(/N(\d+)$/.exec(name)[1]) % NODES.length;
+      return { name, values: chart.columns[name], light: NODES[node][0], dark: NODES[node][1], dash: name.startsWith("file") ? [4, 3] : null };
     }) });
     const again = AGAIN.filter(([name]) => chart.columns[name]).map(([name, light, dark]) => ({ name, values: chart.columns[name], light, dark }));
     if (again.length) panels.push({ title: "refaults (pages read again after reclaim)", unit: "pages", scale: 1, digits: 0, counted: "pages", tall: 140, times: chart.times, lines: again, marks: [] });

@@ -151,8 +151,8 @@ def qos_scene(
 ) -> Callable[..., contextlib.AbstractContextManager[Scene]]:
     """`qos_scene(kubelet)`: the context in which a module's fixture triggers what several tests look at afterwards.
 
-    Its evidence belongs to each of them. `qos_scene(kubelet, "zone 1")` names one of several with this kubelet. The
-    context's value says which claims are selected: a scene does nothing for any other.
+    Its evidence belongs to each of them. `qos_scene(kubelet, "NUMA node 1")` names one of several with this kubelet.
+    The context's value says which claims are selected: a scene does nothing for any other.
     """
     from memqos.laboratory.evidence import Folder, Sink
     from memqos.plugin.machines.shared import scene_of
@@ -360,7 +360,7 @@ def qos_compared(
 @pytest.fixture
 def qos_stats_findings(qos_node: NodeUnderTest, qos_catalog: Catalogue) -> Iterator[Callable[[str], Sequence[Finding]]]:
     """Called with a request's name, creates a container that uses memory; returns findings on the reported usage."""
-    with qos_node.requests(qos_catalog.pod("one-zone"), qos_catalog.kubelet("v1.36-none")) as requests:
+    with qos_node.requests(qos_catalog.pod("one-numa-node"), qos_catalog.kubelet("v1.36-none")) as requests:
         yield lambda name: requests.judge_stats(qos_catalog.any_request(name))
 
 

@@ -1,7 +1,7 @@
 """Checkpoints in the cache: a booted machine's memory, disks and state, and whether all of it can be trusted.
 
 checkpoints/PROFILE-TOPOLOGY-KEY/
-├── zoneN.ram           the memory of a NUMA node; sparse, mapped privately by every clone
+├── numaN.ram           the memory of a NUMA node; sparse, mapped privately by every clone
 ├── state               processors and devices
 ├── root.qcow2          what the boot wrote to the root disk: a layer over the image
 ├── swapN.img           the swap disks

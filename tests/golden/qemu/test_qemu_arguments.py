@@ -25,11 +25,11 @@ HERE = Path(__file__).parent
 MIB = 1 << 20
 PROGRAM = Path("/usr/bin/qemu-system-x86_64")
 
-TWO_ZONES = MachineSpec(
-    name="trixie-two-zones",
+TWO_NUMA_NODES = MachineSpec(
+    name="trixie-two-numa-nodes",
     accelerator=Accelerator.TCG,
     topology=Topology(
-        name="two-zones",
+        name="two-numa-nodes",
         cpus=2,
         numa_nodes=(
             TopologyNode(id=0, memory_bytes=1024 * MIB, cpus=(0,)),
@@ -49,7 +49,7 @@ TWO_ZONES = MachineSpec(
 )
 
 MANY = replace(
-    TWO_ZONES,
+    TWO_NUMA_NODES,
     name="odd,name",
     accelerator=Accelerator.KVM,
     topology=Topology(
@@ -68,17 +68,17 @@ MANY = replace(
     ssh_port=2222,
 )
 
-SAVED = replace(TWO_ZONES, ram=RamFiles(folder=Path("/cache/checkpoints/.making-1"), use=RamUse.SAVED))
+SAVED = replace(TWO_NUMA_NODES, ram=RamFiles(folder=Path("/cache/checkpoints/.making-1"), use=RamUse.SAVED))
 
 CLONE = replace(
-    TWO_ZONES,
+    TWO_NUMA_NODES,
     swap_disks=(Path("/cache/machines/m/swap0.qcow2"),),
     swap_format=DiskFormat.QCOW2,
-    ram=RamFiles(folder=Path("/cache/checkpoints/trixie-two-zones-0"), use=RamUse.CLONED),
+    ram=RamFiles(folder=Path("/cache/checkpoints/trixie-two-numa-nodes-0"), use=RamUse.CLONED),
 )
 
 FROM_DISK = replace(
-    TWO_ZONES,
+    TWO_NUMA_NODES,
     name="debian,13",
     kernel=None,
     initrd=None,
@@ -89,8 +89,8 @@ FROM_DISK = replace(
 
 
 ARM64_MACHINE = replace(
-    TWO_ZONES,
-    name="trixie-arm64-16k-two-zones",
+    TWO_NUMA_NODES,
+    name="trixie-arm64-16k-two-numa-nodes",
     kernel_arguments=("root=/dev/vda", "rw", "console=ttyAMA0"),
     architecture=ARM64,
 )
@@ -104,8 +104,8 @@ ARM64_FROM_DISK = replace(
 ARM64_CLONE = replace(CLONE, kernel_arguments=("root=/dev/vda", "rw", "console=ttyAMA0"), architecture=ARM64)
 
 PPC64LE_MACHINE = replace(
-    TWO_ZONES,
-    name="trixie-ppc64le-64k-two-zones",
+    TWO_NUMA_NODES,
+    name="trixie-ppc64le-64k-two-numa-nodes",
     kernel_arguments=("root=/dev/vda", "rw", "console=hvc0"),
     architecture=PPC64LE,
 )
@@ -122,7 +122,7 @@ def lines(arguments: list[str]) -> str:
 @pytest.mark.parametrize(
     ("golden", "arguments"),
     [
-        ("two-zones", qemu_arguments(TWO_ZONES, PROGRAM)),
+        ("two-numa-nodes", qemu_arguments(TWO_NUMA_NODES, PROGRAM)),
         ("many", qemu_arguments(MANY, PROGRAM)),
         ("saved", qemu_arguments(SAVED, PROGRAM)),
         ("clone", qemu_arguments(CLONE, PROGRAM)),
@@ -170,7 +170,7 @@ def test_command_line_is_the_golden_one(golden, arguments):
 def test_each_shipped_topology_is_this_machine(name):
     topology = load_topology(name)
     swap_disks = tuple(Path(f"/cache/machines/m/swap{number}.img") for number in range(len(topology.swap)))
-    spec = replace(TWO_ZONES, name=f"trixie-{name}", topology=topology, swap_disks=swap_disks)
+    spec = replace(TWO_NUMA_NODES, name=f"trixie-{name}", topology=topology, swap_disks=swap_disks)
     assert lines(qemu_arguments(spec, PROGRAM)) == (HERE / f"topology-{name}.txt").read_text()
 
 
@@ -187,5 +187,5 @@ def test_other_architectures_have_the_topologies_too(machine, program, name):
 
 
 def test_swap_priority_is_passed_only_if_declared():
-    assert TWO_ZONES.command_line == "root=/dev/vda rw psi=1 highres=off init_on_alloc=0 memqos.swap0=10"
+    assert TWO_NUMA_NODES.command_line == "root=/dev/vda rw psi=1 highres=off init_on_alloc=0 memqos.swap0=10"
     assert MANY.command_line == "root=/dev/vda rw psi=1 memqos.swap1=0"

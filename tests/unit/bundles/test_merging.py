@@ -122,7 +122,9 @@ def test_a_contradiction_is_named_and_both_are_kept(tmp_path):
     assert merged.bundle.exit_code == ExitCode.DEVIATES
 
 
-@pytest.mark.parametrize(("what", "value"), [("kernel", "7.0"), ("topology", "four-zones"), ("runtimes", ["runc 9"])])
+@pytest.mark.parametrize(
+    ("what", "value"), [("kernel", "7.0"), ("topology", "four-numa-nodes"), ("runtimes", ["runc 9"])]
+)
 def test_the_same_case_on_another_kind_of_machine_is_neither_double_nor_contradiction(tmp_path, what, value):
     first, second = shard(tmp_path, "one", range(4)), shard(tmp_path, "two", range(4), change=deviating)
     second.bundle.machines[0][what] = value

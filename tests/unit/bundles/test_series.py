@@ -27,7 +27,7 @@ def test_a_value_holds_until_the_next_change():
     assert chart["columns"] == {"memory.current": [0.0, 8192.0, 8192.0], "memory.high": [4096.0, 4096.0, None]}
 
 
-def test_usage_is_by_kind_and_by_zone_and_pressure_in_percent():
+def test_usage_is_by_kind_and_by_numa_node_and_pressure_in_percent():
     looks = [
         look(1.0, memory_stat="anon 4096\nfile 8192\nkernel 7\n"),
         look(2.0, memory_numa_stat="x"),

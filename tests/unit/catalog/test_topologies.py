@@ -9,7 +9,7 @@ from memqos.model.topology import HugePages, Processors, SwapDevice, TopologyNod
 GIB = 1 << 30
 MIB = 1 << 20
 
-GOOD = {"cpus": 2, "zones": [{"memoryMiB": 512, "cpus": [0]}, {"memoryMiB": 256, "cpus": [1]}]}
+GOOD = {"cpus": 2, "numaNodes": [{"memoryMiB": 512, "cpus": [0]}, {"memoryMiB": 256, "cpus": [1]}]}
 
 
 def parse(document) -> object:
@@ -20,17 +20,17 @@ def test_shipped_topologies_load():
     assert {name: load_topology(name).memory_bytes for name in topology_names()} == {
         "eight-cpus": 3 * GIB,
         "far-memory": 2 * GIB,
-        "four-zones": 2 * GIB,
+        "four-numa-nodes": 2 * GIB,
         "hugepages": 4 * GIB,
-        "one-zone": 2 * GIB,
+        "one-numa-node": 2 * GIB,
         "small-swaps": 2 * GIB,
-        "two-zones": 2 * GIB,
-        "two-zones-no-swap": 2 * GIB,
+        "two-numa-nodes": 2 * GIB,
+        "two-numa-nodes-no-swap": 2 * GIB,
     }
 
 
-def test_the_topology_two_zones_has_two_numa_nodes():
-    topology = load_topology("two-zones")
+def test_the_topology_two_numa_nodes_has_two_numa_nodes():
+    topology = load_topology("two-numa-nodes")
     assert topology.numa_nodes == (
         TopologyNode(id=0, memory_bytes=GIB, cpus=(0,)),
         TopologyNode(id=1, memory_bytes=GIB, cpus=(1,)),
@@ -40,13 +40,13 @@ def test_the_topology_two_zones_has_two_numa_nodes():
 
 
 def test_no_swap_is_no_swap():
-    assert load_topology("two-zones-no-swap").swap == ()
+    assert load_topology("two-numa-nodes-no-swap").swap == ()
 
 
 def test_unknown_name_lists_the_known_ones():
-    with pytest.raises(UnknownNameError, match="there is no topology 'three-zones'") as caught:
-        load_topology("three-zones")
-    known = "far-memory, four-zones, hugepages, one-zone, small-swaps, two-zones, two-zones-no-swap"
+    with pytest.raises(UnknownNameError, match="there is no topology 'three-numa-nodes'") as caught:
+        load_topology("three-numa-nodes")
+    known = "far-memory, four-numa-nodes, hugepages, one-numa-node, small-swaps, two-numa-nodes, two-numa-nodes-no-swap"
     assert known in caught.value.next_step
 
 
@@ -57,17 +57,17 @@ def test_priority_and_distances_may_be_left_out():
 
 
 def test_a_numa_node_may_have_no_cpu():
-    topology = parse({"cpus": 1, "zones": [{"memoryMiB": 512, "cpus": [0]}, {"memoryMiB": 64}]})
+    topology = parse({"cpus": 1, "numaNodes": [{"memoryMiB": 512, "cpus": [0]}, {"memoryMiB": 64}]})
     assert topology.numa_nodes[1] == TopologyNode(id=1, memory_bytes=64 * MIB, cpus=())
 
 
 def test_a_numa_node_may_have_no_memory():
-    topology = parse({"cpus": 2, "zones": [{"memoryMiB": 512, "cpus": [0]}, {"memoryMiB": 0, "cpus": [1]}]})
+    topology = parse({"cpus": 2, "numaNodes": [{"memoryMiB": 512, "cpus": [0]}, {"memoryMiB": 0, "cpus": [1]}]})
     assert topology.numa_nodes[1] == TopologyNode(id=1, memory_bytes=0, cpus=(1,))
 
 
 def test_a_numa_node_reserves_huge_pages_from_its_memory():
-    topology = parse(with_zone({"memoryMiB": 1088 + 4, "cpus": [0], "hugepages": {"1G": 1, "2M": 2}}))
+    topology = parse(with_numa_node({"memoryMiB": 1088 + 4, "cpus": [0], "hugepages": {"1G": 1, "2M": 2}}))
     assert topology.numa_nodes[0].hugepages == (
         HugePages(size_bytes=2 * MIB, count=2),
         HugePages(size_bytes=GIB, count=1),
@@ -88,8 +88,25 @@ def test_a_users_file_is_named_by_its_path(tmp_path):
         load_topology(str(tmp_path / "other.json"))
 
 
-def with_zone(zone):
-    return {"cpus": 1, "zones": [zone]}
+def test_former_names_are_read():
+    assert [load_topology(name).name for name in ("one-zone", "two-zones", "two-zones-no-swap", "four-zones")] == [
+        "one-numa-node",
+        "two-numa-nodes",
+        "two-numa-nodes-no-swap",
+        "four-numa-nodes",
+    ]
+    former = {"cpus": 2, "zones": GOOD["numaNodes"]}
+    assert parse(former) == parse(GOOD)
+    with pytest.raises(
+        ManifestError, match=r"mine\.json:1: zones: is the former name of numaNodes: give one of them\."
+    ):
+        parse({**GOOD, **former})
+    with pytest.raises(ManifestError, match=r"zones\[0\]\.memoryMiB: must be 0, or 64 MiB or more \(got 63 MiB\)"):
+        parse({"cpus": 1, "zones": [{"memoryMiB": 63, "cpus": [0]}]})
+
+
+def with_numa_node(node):
+    return {"cpus": 1, "numaNodes": [node]}
 
 
 @pytest.mark.parametrize(
@@ -99,47 +116,55 @@ def with_zone(zone):
         (
             {**GOOD, "cpu": 2},
             "mine.json:1: ",
-            "unknown field 'cpu'. Known: cpus, zones, purpose, processors, distances, swap, zswap.",
+            "unknown field 'cpu'. Known: cpus, numaNodes, zones, purpose, processors, distances, swap, zswap.",
         ),
         ({**GOOD, "cpus": 0}, "cpus", "must be a whole number from 1 to 64, not 0."),
         ({**GOOD, "cpus": "2"}, "cpus", "from 1 to 64, not '2'."),
         ({**GOOD, "cpus": True}, "cpus", "from 1 to 64, not True."),
-        ({**GOOD, "cpus": 3}, "zones", "must name each CPU from 0 to 2 once (they name [0, 1])"),
-        ({**GOOD, "zones": []}, "zones", "must be a list that is not empty"),
-        ({"cpus": 1}, "mine.json: ", "missing required field 'zones'."),
-        (with_zone({"memoryMiB": 63, "cpus": [0]}), "zones[0].memoryMiB", "must be 0, or 64 MiB or more (got 63 MiB)"),
+        ({**GOOD, "cpus": 3}, "numaNodes", "must name each CPU from 0 to 2 once (they name [0, 1])"),
+        ({**GOOD, "numaNodes": []}, "numaNodes", "must be a list that is not empty"),
+        ({"cpus": 1}, "mine.json: ", "missing required field 'numaNodes'."),
         (
-            with_zone({"memoryMiB": 1.5, "cpus": [0]}),
-            "zones[0]",
+            with_numa_node({"memoryMiB": 63, "cpus": [0]}),
+            "numaNodes[0].memoryMiB",
+            "must be 0, or 64 MiB or more (got 63 MiB)",
+        ),
+        (
+            with_numa_node({"memoryMiB": 1.5, "cpus": [0]}),
+            "numaNodes[0]",
             "'memoryMiB' must be a whole number from 0 to 1048576, not 1.5.",
         ),
-        (with_zone({"memoryMiB": 512, "cpus": [1]}), "zones[0].cpus", "from 0 to 0 (got 1)"),
-        (with_zone({"memoryMiB": 512, "cpus": [0, 0]}), "zones", "once (they name [0, 0])"),
-        (with_zone({"memoryMiB": 256, "cpus": [0]}), "zones", "must have 512 MiB together"),
-        (with_zone({"memory": 512}), "zones[0]: ", "unknown field 'memory'. Known: memoryMiB, cpus, hugepages."),
+        (with_numa_node({"memoryMiB": 512, "cpus": [1]}), "numaNodes[0].cpus", "from 0 to 0 (got 1)"),
+        (with_numa_node({"memoryMiB": 512, "cpus": [0, 0]}), "numaNodes", "once (they name [0, 0])"),
+        (with_numa_node({"memoryMiB": 256, "cpus": [0]}), "numaNodes", "must have 512 MiB together"),
         (
-            {**GOOD, "zones": [*GOOD["zones"], {"memoryMiB": 0}]},
-            "zones[2].memoryMiB",
+            with_numa_node({"memory": 512}),
+            "numaNodes[0]: ",
+            "unknown field 'memory'. Known: memoryMiB, cpus, hugepages.",
+        ),
+        (
+            {**GOOD, "numaNodes": [*GOOD["numaNodes"], {"memoryMiB": 0}]},
+            "numaNodes[2].memoryMiB",
             "must not be 0 in a NUMA node without",
         ),
         (
-            {**GOOD, "zones": [{"memoryMiB": 0, "cpus": [0]}, {"memoryMiB": 256, "cpus": [1]}]},
-            "zones",
+            {**GOOD, "numaNodes": [{"memoryMiB": 0, "cpus": [0]}, {"memoryMiB": 256, "cpus": [1]}]},
+            "numaNodes",
             "512 MiB together",
         ),
         (
-            with_zone({"memoryMiB": 512, "cpus": [0], "hugepages": {"4M": 1}}),
-            "zones[0].hugepages: ",
+            with_numa_node({"memoryMiB": 512, "cpus": [0], "hugepages": {"4M": 1}}),
+            "numaNodes[0].hugepages: ",
             "unknown field '4M'. Known: 2M, 1G.",
         ),
         (
-            with_zone({"memoryMiB": 512, "cpus": [0], "hugepages": {"2M": 0}}),
-            "zones[0].hugepages: ",
+            with_numa_node({"memoryMiB": 512, "cpus": [0], "hugepages": {"2M": 0}}),
+            "numaNodes[0].hugepages: ",
             "'2M' must be a whole number from 1 to 1048576, not 0.",
         ),
         (
-            with_zone({"memoryMiB": 1087, "cpus": [0], "hugepages": {"1G": 1}}),
-            "zones[0].hugepages",
+            with_numa_node({"memoryMiB": 1087, "cpus": [0], "hugepages": {"1G": 1}}),
+            "numaNodes[0].hugepages",
             "take 1024 MiB, and the NUMA node's 1087 MiB must keep 64 MiB",
         ),
         ({**GOOD, "zswap": 1}, "zswap", "must be true or false, not 1."),
@@ -162,8 +187,8 @@ def with_zone(zone):
         ({**GOOD, "distances": [[10, 10], [20, 10]]}, "distances[0][1]", "from 11 to 255 (got 10)"),
         ({**GOOD, "distances": [[10, 20], [256, 10]]}, "distances[1][0]", "got 256"),
         (
-            {"cpus": 1, "zones": [{"memoryMiB": 64, "cpus": [0]}, *[{"memoryMiB": 64}] * 128]},
-            "zones",
+            {"cpus": 1, "numaNodes": [{"memoryMiB": 64, "cpus": [0]}, *[{"memoryMiB": 64}] * 128]},
+            "numaNodes",
             "has 129 NUMA nodes, and QEMU has at most 128",
         ),
     ],
@@ -178,10 +203,12 @@ def test_invalid_machines_are_rejected_by_field(document, field, words):
 
 
 def test_an_error_names_the_line_of_its_field():
-    content = b'{\n  "cpus": 1,\n  "zones": [\n    {"memoryMiB": 1024, "cpus": [0]},\n    {"memoryMiB": 63}\n  ]\n}\n'
-    with pytest.raises(ManifestError, match=r"mine\.json:5: zones\[1\]\.memoryMiB: must be 0, or 64 MiB or more"):
+    content = (
+        b'{\n  "cpus": 1,\n  "numaNodes": [\n    {"memoryMiB": 1024, "cpus": [0]},\n    {"memoryMiB": 63}\n  ]\n}\n'
+    )
+    with pytest.raises(ManifestError, match=r"mine\.json:5: numaNodes\[1\]\.memoryMiB: must be 0, or 64 MiB or more"):
         parse_topology("mine", content, file="mine.json")
-    with pytest.raises(ManifestError, match=r"mine\.json:5: zones\[1\]: 'memoryMiB' must be a whole number"):
+    with pytest.raises(ManifestError, match=r"mine\.json:5: numaNodes\[1\]: 'memoryMiB' must be a whole number"):
         parse_topology("mine", content.replace(b"63", b'"1G"'), file="mine.json")
 
 
@@ -189,7 +216,7 @@ def test_an_error_names_the_line_of_its_field():
     (b"{", r"mine\.json:1: this is not JSON, at column 2"),
     (b"\xff", r"mine\.json: byte 0 is not UTF-8"),
     (b"[" * 100_000, r"mine\.json: the nesting is deeper"),
-    (b'{"cpus": 1, "zones": [{"cpus": [0], "memoryMiB": 1024, "memoryMiB": 2048}]}',
+    (b'{"cpus": 1, "numaNodes": [{"cpus": [0], "memoryMiB": 1024, "memoryMiB": 2048}]}',
      r"mine\.json: the key 'memoryMiB' occurs twice in one object"),
 ])  # fmt: skip
 def test_invalid_json_is_an_error(content, says):

@@ -33,7 +33,7 @@ def test_pressure() -> None:
     )
 
 
-def test_memory_by_zone() -> None:
+def test_memory_by_numa_node() -> None:
     text = "anon N0=0 N1=41943040\nfile N0=4096 N1=0\nworkingset_refault_anon N0=1 N1=2\n"
     assert parse.numa_stat(text, path="p")["anon"] == {0: 0, 1: 41943040}
 
@@ -121,7 +121,7 @@ def test_malformed_pressure(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["anon\n", "anon N0\n", "anon N0=1 N0=2\n", "anon N-1=1\n", "anon N0=1\nanon N0=1\n", "N0=1\n"]
 )
-def test_zones_that_are_none(text: str) -> None:
+def test_numa_nodes_that_are_none(text: str) -> None:
     with pytest.raises(CgroupFileError):
         parse.numa_stat(text, path="p")
 

@@ -184,7 +184,7 @@ def test_a_missing_recorded_tree(capsys):
     assert "Give the path of a recorded tree, or - for standard input" in capsys.readouterr().err
 
 
-def test_a_zone_without_memory_is_one(told):
+def test_a_numa_node_without_memory_is_one(told):
     """A zone of CPUs only is nothing wrong, as long as another has memory."""
     reserved = "reservedMemory=[{numaNode: 1, limits: {memory: 100Mi}}]"
     code, _, err = told(ONE, "--numa-nodes", "0,2Gi", "--set", reserved, config=STATIC)

@@ -222,7 +222,7 @@ def test_a_machine_larger_than_this_host(capsys, monkeypatch, tmp_path):
     for name in ("find_qemu", "ensure_image"):
         monkeypatch.setattr(f"memqos.place.opening.{name}", lambda *_, **__: pytest.fail("something was prepared"))
     zones = [{"memoryMiB": 1 << 20, "cpus": [0]}, *[{"memoryMiB": 1 << 20}] * 100]
-    (tmp_path / "large.json").write_text(json.dumps({"cpus": 1, "zones": zones}))
+    (tmp_path / "large.json").write_text(json.dumps({"cpus": 1, "numaNodes": zones}))
     assert run(["run", "--topology", str(tmp_path / "large.json")]) == 6
     error = capsys.readouterr().err
     assert error.startswith(

@@ -42,8 +42,9 @@ def test_help_teaches_with_an_example(arguments):
 def test_an_empty_cache_gets_a_hint(cache):
     told = invoke(vm.command, "list").output
     assert f"Images in {cache}/images: none; `memqos vm build` builds one" in told
-    topologies = "eight-cpus, far-memory, four-zones, hugepages, one-zone, small-swaps, two-zones, two-zones-no-swap"
-    assert f"Topologies: {topologies}." in told
+    with_numa_nodes = "two-numa-nodes, two-numa-nodes-no-swap"
+    others = "eight-cpus, far-memory, four-numa-nodes, hugepages, one-numa-node, small-swaps"
+    assert f"Topologies: {others}, {with_numa_nodes}." in told
     assert "  trixie: Debian 13: kernel 6.12" in told
 
 
@@ -198,10 +199,10 @@ def test_pruning_names_checkpoints_and_leftovers_before_it_removes_them(cache):
     present = image_name(load_profile("bookworm"), default_cache({"MEMQOS_CACHE": str(cache)}))
     for name in (present, "gone-0123456789ab"):
         entry(cache, name)
-    kept = checkpoint(cache, "bookworm-one-zone-0", present)
+    kept = checkpoint(cache, "bookworm-one-numa-node-0", present)
     doomed = [
-        checkpoint(cache, "gone-one-zone-0", "gone-0123456789ab"),
-        checkpoint(cache, "lost-one-zone-0", "lost-0123456789ab"),
+        checkpoint(cache, "gone-one-numa-node-0", "gone-0123456789ab"),
+        checkpoint(cache, "lost-one-numa-node-0", "lost-0123456789ab"),
         cache / "images/.building-bookworm-x",
         cache / "images/.removing-forky-0123456789ab",
         cache / "checkpoints/.making-x",

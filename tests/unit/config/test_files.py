@@ -50,11 +50,11 @@ def test_a_projects_table_is_read_with_its_lines(wrote, tmp_path):
 
 def test_only_the_nearest_folder_with_settings_is_read(wrote, tmp_path):
     wrote("pyproject.toml", PROJECT)
-    wrote("nearer/pytest.ini", "[pytest]\nmemqos_topology = one-zone\n")
+    wrote("nearer/pytest.ini", "[pytest]\nmemqos_topology = one-numa-node\n")
     wrote("nearer/below/pyproject.toml", "[project]\nname = 'silent'\n")
 
     found = settings_files(tmp_path / "nearer" / "below")
-    assert found == {"topology": FromFile("one-zone", f"{tmp_path}/nearer/pytest.ini:2")}
+    assert found == {"topology": FromFile("one-numa-node", f"{tmp_path}/nearer/pytest.ini:2")}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_list_in_pytests_file_has_a_line_each(wrote, tmp_path):
         ('drivr = "systemd"', r"pyproject.toml:2: there is no setting 'drivr'. Did you mean 'driver'\?"),
         ("driver = 3.5", "toml:2: 'driver' is cgroup drivers, separated by commas, not a number with a point"),
         ("driver = true", "'driver' is cgroup drivers, separated by commas, not true or false"),
-        ('topology = ["one-zone"]', "not a list"),
+        ('topology = ["one-numa-node"]', "not a list"),
         ("profile = [1]", "'profile' is words, separated by commas, not a list"),
         ("keep-vm = 1", "'keep-vm' is yes or no, not '1'"),
         ("results = {a = 1}", "'results' is a folder, not a table"),

@@ -6,12 +6,13 @@ import pytest
 
 from memqos.config.files import FromFile
 from memqos.config.settings import Settings, StatedRuntime, TimeBudget, resolve, unknown_variables
+from memqos.config.systems import systems_of
 from memqos.config.table import SETTINGS
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion
 from tests.documents import misfits
 
-FILE = (("topology", "four-zones", 2), ("runtime", "crun", 3), ("driver", "cgroupfs", 4))
+FILE = (("topology", "four-numa-nodes", 2), ("runtime", "crun", 3), ("driver", "cgroupfs", 4))
 
 
 def test_the_command_line_wins_over_the_environment_and_that_over_the_default():
@@ -24,9 +25,9 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_default():
 
 def test_the_environment_wins_over_a_file_and_that_over_the_default():
     files = {name: FromFile(text, f"pyproject.toml:{line}") for name, text, line in FILE}
-    settings = resolve({"topology": "one-zone"}, {"MEMQOS_RUNTIME": "runc"}, files)
+    settings = resolve({"topology": "one-numa-node"}, {"MEMQOS_RUNTIME": "runc"}, files)
 
-    assert (settings.topology, settings.origins["topology"]) == ("one-zone", "--topology")
+    assert (settings.topology, settings.origins["topology"]) == ("one-numa-node", "--topology")
     assert (settings.runtime, settings.origins["runtime"]) == (("containerd+runc",), "MEMQOS_RUNTIME")
     assert (settings.driver, settings.origins["driver"]) == ((CgroupDriver.CGROUPFS,), "pyproject.toml:4")
     assert settings.origins["cgroup"] == "default"
@@ -72,7 +73,7 @@ def test_values_have_their_types():
     assert settings.parallel == 4
     assert settings.results == Path("out")
     assert settings.initrd == Path("r")
-    assert settings.topology == "two-zones"
+    assert settings.topology == "two-numa-nodes"
     assert settings.cgroup is CgroupVersion.V2
 
 
@@ -225,3 +226,9 @@ def test_without_a_time_budget_a_run_takes_as_long_as_it_takes():
 def test_a_variable_in_use_is_not_called_unknown(name):
     assert unknown_variables({name: "x"}) == []
     assert "Did you mean MEMQOS_" in unknown_variables({f"{name}S": "x"})[0]
+
+
+def test_a_topology_by_its_former_name_is_the_present_one():
+    settings = resolve({"topology": "two-zones"}, {})
+    assert (settings.topology, settings.origins["topology"]) == ("two-numa-nodes", "--topology")
+    assert [one.topology for one in systems_of(settings, topology="one-zone")] == ["one-numa-node"]

@@ -32,8 +32,8 @@ def test_a_binary_s_release_selects_the_rules_and_documented_rules_are_left_out(
 
 def test_a_kubelet_under_test_gets_a_machine_with_more_cpus(binary):
     assert resolve({"kubelet_binary": str(binary())}, {}).topology == "eight-cpus"
-    assert resolve({"kubelet_binary": str(binary()), "topology": "one-zone"}, {}).topology == "one-zone"
-    assert resolve({}, {}).topology == "two-zones"
+    assert resolve({"kubelet_binary": str(binary()), "topology": "one-numa-node"}, {}).topology == "one-numa-node"
+    assert resolve({}, {}).topology == "two-numa-nodes"
 
 
 def test_a_binary_of_an_unrequested_release_is_a_usage_error(binary):

@@ -1,4 +1,4 @@
-from memqos.model.topology import Processors, SwapDevice, Topology, TopologyNode
+from memqos.model.topology import Processors, SwapDevice, Topology, TopologyNode, topology_name
 
 
 def test_a_machines_sums_of_numa_nodes_and_devices():
@@ -17,3 +17,11 @@ def test_cpus_are_cores_of_one_package_by_default():
     parted = Processors(packages=2, dies=3, cores=5, threads=7)
     assert parted.cpus == 210
     assert Topology(name="many", cpus=210, numa_nodes=zones, processors=parted).layout is parted
+
+
+def test_former_names_of_shipped_topologies():
+    assert [topology_name(name) for name in ("two-zones", "two-numa-nodes", "./two-zones.json")] == [
+        "two-numa-nodes",
+        "two-numa-nodes",
+        "./two-zones.json",
+    ]

@@ -52,7 +52,7 @@ class Bed:
         place.target.on(("sh", "-c"), script)
         for name in ("env", "systemd-run", "systemctl"):
             place.target.on((name,), unit)
-        key = SystemKey("trixie", "two-zones", "oci:runc", driver)
+        key = SystemKey("trixie", "two-numa-nodes", "oci:runc", driver)
         station = SimpleNamespace(key=key, place=place, node=node, runtimes=["runc 1.1.15"])
         opening = SimpleNamespace(switch=switch, catalogue=CATALOGUE, settings=SimpleNamespace(known=()), pool=None)
         self.rig = MachineRig(opening, station, node, WrongServer())

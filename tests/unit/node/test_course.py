@@ -201,7 +201,7 @@ def test_page_cache_beyond_the_programs_files_belongs_to_the_runtime(file, verdi
         ("N0=8192 N1=0", Verdict.DEVIATES),
     ],
 )
-def test_anonymous_memory_is_all_on_one_zone(anon, verdict):
+def test_anonymous_memory_is_all_on_one_numa_node(anon, verdict):
     one = course(sample(files(memory_numa__stat=""), report=done(1, 8192)))
     text = {**files(), "memory.numa_stat": f"anon {anon}\nfile N0=0 N1=0\n"}
     one = course(sample(text, report=done(1, 8192)))
@@ -211,7 +211,7 @@ def test_anonymous_memory_is_all_on_one_zone(anon, verdict):
 
 
 @pytest.mark.parametrize("ask", [lambda one: one.numa.is_only_on(1), lambda one: one.numa.ends_only_on(1)])
-def test_a_program_that_ends_before_it_holds_anything_is_on_no_zone(ask):
+def test_a_program_that_ends_before_it_holds_anything_is_on_no_numa_node(ask):
     """A few of its pages are counted on the right node, which is less than it holds."""
     text = {**files(), "memory.numa_stat": "anon N0=0 N1=8192\n"}
     finding = ask(course(sample(text, exit_code=1, reason="Error")))

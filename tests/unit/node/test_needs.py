@@ -51,7 +51,7 @@ def test_scopes_are_bare_below_an_old_crun(oci, version, why):
     assert node.why_not("no bare scope") == other
 
 
-def test_a_small_node_lacks_swap_and_zones():
+def test_a_small_node_lacks_swap_and_numa_nodes():
     node = Bench(node=dataclasses.replace(FACTS, swap=0, numa_nodes=FACTS.numa_nodes[:1])).node
 
     assert node.why_not("swap") == "the machine has no swap"
@@ -61,13 +61,13 @@ def test_a_small_node_lacks_swap_and_zones():
 @pytest.mark.parametrize(
     ("need", "topology"),
     [
-        ("swap", "two-zones"),
+        ("swap", "two-numa-nodes"),
         ("small swap", "small-swaps"),
-        ("NUMA nodes", "two-zones"),
+        ("NUMA nodes", "two-numa-nodes"),
         ("far NUMA node", "far-memory"),
-        ("three NUMA nodes", "four-zones"),
-        ("roomy shares", "two-zones"),
-        ("two NUMA nodes", "two-zones"),
+        ("three NUMA nodes", "four-numa-nodes"),
+        ("roomy shares", "two-numa-nodes"),
+        ("two NUMA nodes", "two-numa-nodes"),
     ],
 )
 def test_for_a_machine_of_memqos_a_fitting_topology_is_named(need, topology):
@@ -98,7 +98,7 @@ def test_shares_of_the_swap_are_of_use_where_swap_and_memory_fit(swap, roomy, sc
 
 
 @pytest.mark.parametrize(("zones", "why"), [(1, "1"), (2, ""), (3, "3")])
-def test_two_zones_are_neither_one_nor_three(zones, why):
+def test_two_numa_nodes_are_neither_one_nor_three(zones, why):
     node = Bench(node=dataclasses.replace(FACTS, numa_nodes=(FACTS.numa_nodes * 2)[:zones])).node
 
     assert node.why_not("two NUMA nodes") == (f"the machine has {why} NUMA nodes, not two" if why else "")

@@ -158,7 +158,7 @@ def test_a_value_the_kernel_refuses_is_a_machinery_error_without_leftovers():
     assert bench.planned_cgroups == []
 
 
-def test_pods_are_bound_to_a_zone_through_the_runtime():
+def test_pods_are_bound_to_a_numa_node_through_the_runtime():
     bench = Bench()
 
     with bench.node.admitted([pod("web")], kubelet(), numa_node=1) as population:

@@ -46,7 +46,7 @@ def short(monkeypatch):
         ("test_memory_is_on_the_numa_nodes_assigned_to_a_large_pod", "v1.36-static-groups", {"memory.numa_stat"}),
     ],
 )
-def test_a_kernel_that_takes_the_wrong_zone_deviates(name, kubelet, files, tmp_path):
+def test_a_kernel_that_takes_the_wrong_numa_node_deviates(name, kubelet, files, tmp_path):
     findings = findings_of(
         getattr(FULL if "full_numa_node" in name else MODULE, name), KUBELETS[kubelet], tmp_path, ignores="cpuset.mems"
     )
@@ -54,7 +54,7 @@ def test_a_kernel_that_takes_the_wrong_zone_deviates(name, kubelet, files, tmp_p
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == files
 
 
-def test_a_kernel_that_takes_zones_by_number_deviates(tmp_path):
+def test_a_kernel_that_takes_numa_nodes_by_number_deviates(tmp_path):
     """Node 2 is near node 3, and nodes 0 and 1 are far from it."""
     function = SPILLING.test_a_full_numa_node_spills_to_the_nearest
     findings = findings_of(function, KUBELETS["v1.37-default"], tmp_path, ignores="distances")
@@ -64,7 +64,7 @@ def test_a_kernel_that_takes_zones_by_number_deviates(tmp_path):
     assert spilled.observed == "anon N0=150994944 N1=0 N2=0 N3=50331648"
 
 
-def test_zones_that_are_all_equally_far_have_no_order():
+def test_numa_nodes_that_are_all_equally_far_have_no_order():
     node = MemoryBench().node
 
     assert node.why_not("distances") == "each NUMA node of the machine is equally far from all others"
@@ -78,7 +78,7 @@ def test_impossible_bindings_are_rejected(zones):
     node = MemoryBench(node=dataclasses.replace(FACTS, numa_nodes=FAR)).node
     with (
         pytest.raises(UsageError, match="no container can be bound to the NUMA nodes") as caught,
-        node.watched(CATALOGUE.pod("one-zone"), KUBELETS["v1.37-tiered"], rests_on=MODULE.MEMS, numa_node=zones),
+        node.watched(CATALOGUE.pod("one-numa-node"), KUBELETS["v1.37-tiered"], rests_on=MODULE.MEMS, numa_node=zones),
     ):
         raise AssertionError
     assert caught.value.next_step == "NUMA nodes of the machine: 0 with 2 CPUs, 1 with 0 CPUs."
@@ -116,7 +116,7 @@ def test_memory_is_where_pods_were_placed_in_order(name, ignores, verdicts, tmp_
     assert {one.verdict for one in notes.findings if one.knob != "memory.numa_stat"} == {Verdict.CONFORMS}
 
 
-def test_a_runtime_that_drops_the_zone_is_the_deviation_of_placed_pods(tmp_path):
+def test_a_runtime_that_drops_the_numa_node_is_the_deviation_of_placed_pods(tmp_path):
     evidence, notes = evidence_in(tmp_path)
     with contextlib.suppress(NonconformanceError):
         bench = MemoryBench(("cpuset.mems", "\n"))
@@ -128,30 +128,30 @@ def test_a_runtime_that_drops_the_zone_is_the_deviation_of_placed_pods(tmp_path)
 
 def test_an_admitted_pod_was_not_rejected():
     node = MemoryBench().node
-    with node.watched_pods(pods("zone-first"), STATIC, rests_on=MODULE.MEMS) as watch:
-        found = watch.is_refused(CATALOGUE.pod("zone-first"), "UnexpectedAdmissionError")
+    with node.watched_pods(pods("numa-first"), STATIC, rests_on=MODULE.MEMS) as watch:
+        found = watch.is_refused(CATALOGUE.pod("numa-first"), "UnexpectedAdmissionError")
 
     assert (found.verdict, found.observed) == (Verdict.DEVIATES, "admitted")
 
 
-def test_the_pod_that_stays_keeps_its_zone_when_another_has_ended():
+def test_the_pod_that_stays_keeps_its_numa_node_when_another_has_ended():
     """Admitted on an empty node it would have the first NUMA node."""
     node = MemoryBench().node
-    first, second, fourth = pods("zone-first", "zone-second", "zone-fourth")
+    first, second, fourth = pods("numa-first", "numa-second", "numa-fourth")
     plan = node.plan([second, fourth], STATIC, ended=[first])
 
     mems = {pod.name: pod.containers[0].resources.cpuset_mems for pod in plan.pods}
-    assert mems == {"zone-second": "1", "zone-fourth": "0"}
+    assert mems == {"numa-second": "1", "numa-fourth": "0"}
     assert node.plan([second], STATIC).pods[0].containers[0].resources.cpuset_mems == "0"
 
 
 def test_a_rejected_pod_holds_no_memory():
     node = MemoryBench().node
-    some = pods("zone-first", "zone-second", "zone-third", "zone-fourth")
+    some = pods("numa-first", "numa-second", "numa-third", "numa-fourth")
     plan = node.plan([some[0], some[1], some[3]], STATIC, ended=[some[2]])
 
     # It came first, was admitted, and ended before the others came.
-    assert [one.name for one in plan.refusals] == ["default/zone-fourth"]
+    assert [one.name for one in plan.refusals] == ["default/numa-fourth"]
 
 
 def test_a_numa_node_that_stays_free_is_reported():
@@ -165,7 +165,7 @@ def test_a_numa_node_that_stays_free_is_reported():
 
 def test_a_binding_to_every_node_is_not_observable():
     bench = MemoryBench(node=dataclasses.replace(FACTS, numa_nodes=FOUR[:2]))
-    with bench.node.watched(CATALOGUE.pod("zone-group"), KUBELETS["v1.36-static-groups"], rests_on=MODULE.MEMS) as one:
+    with bench.node.watched(CATALOGUE.pod("numa-group"), KUBELETS["v1.36-static-groups"], rests_on=MODULE.MEMS) as one:
         found = one.course.numa.is_only_where_planned()
 
     assert found.why_not == "the plan binds the container to all NUMA nodes"
@@ -210,7 +210,7 @@ def test_what_is_killed_may_have_one_batch_elsewhere(texts, verdict):
         ("anon N0=0 N1=99999999 N2=262144", Verdict.DEVIATES),
     ],
 )
-def test_memory_spills_to_one_zone_by_more_than_a_batch_and_to_another_by_none(text, verdict):
+def test_memory_spills_to_one_numa_node_by_more_than_a_batch_and_to_another_by_none(text, verdict):
     one = course(sample({**files(), "memory.numa_stat": f"{text}\n"}))
 
     assert one.numa.spills_to(2, not_to=0).verdict is verdict
@@ -240,7 +240,7 @@ def test_a_numa_node_without_memory_in_any_sample_is_not_observable():
     assert one.oom.is_killed_for_its_numa_node().verdict is Verdict.NOT_OBSERVABLE
 
 
-def test_what_ran_into_its_own_limit_was_not_killed_for_its_zone():
+def test_what_ran_into_its_own_limit_was_not_killed_for_its_numa_node():
     text = {**files(), "memory.events": "low 0\nhigh 0\nmax 3\noom 1\noom_kill 1\n"}
 
     assert course(sample(text)).oom.is_killed_for_its_numa_node().why_not == "it ran into memory.max 3 times"

@@ -54,10 +54,10 @@ def test_a_missing_file_is_named():
 
 
 def test_its_systems_are_called_after_the_file():
-    systems = systems_of(resolve({"image": str(IMAGE), "topology": "one-zone", "runtime": "runc,crun"}, {}))
+    systems = systems_of(resolve({"image": str(IMAGE), "topology": "one-numa-node", "runtime": "runc,crun"}, {}))
     assert [str(system) for system in systems] == [
-        "debian-13.qcow2/one-zone, containerd+runc, systemd driver",
-        "debian-13.qcow2/one-zone, containerd+crun, systemd driver",
+        "debian-13.qcow2/one-numa-node, containerd+runc, systemd driver",
+        "debian-13.qcow2/one-numa-node, containerd+crun, systemd driver",
     ]
 
 

@@ -41,7 +41,7 @@ def without(*paths: str) -> dict[str, str]:
     return {path: text for path, text in FILES.items() if path not in paths}
 
 
-def test_a_machine_with_zones_of_every_kind() -> None:
+def test_a_machine_with_numa_nodes_of_every_kind() -> None:
     facts = parse_facts(printed(FILES), NOT_THERE, origin="vm://x")
     assert facts.node == NodeFacts(
         memory=2071990272,

@@ -97,7 +97,7 @@ BUNDLE = Bundle(
         {
             "id": "main-0",
             "profile": "trixie",
-            "topology": "two-zones",
+            "topology": "two-numa-nodes",
             "kernel": "6.12.107",
             "runtimes": ["containerd 1.7.24", "crun 1.21"],
             "qemu": "10.0.2",

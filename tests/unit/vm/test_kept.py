@@ -34,7 +34,7 @@ def kept(environment):
         member = group.start(["sleep", "100"])
         one = KeptMachine(  # noqa: S604 - its shell is a text
             name=f"kept-{folder.name.removeprefix(RUN_PREFIX)}",
-            machine="trixie-one-zone",
+            machine="trixie-one-numa-node",
             since="2026-01-01T00:00:00+00:00",
             guard=group.keep(member),
             qemu=member.pid,

@@ -240,7 +240,7 @@ _RULES: Mapping[str, _Rule] = {
         source="kernel cgroup-v2.rst, cpuset.mems; mm/page_alloc.c, __alloc_pages_direct_reclaim",
         knobs=(Knob.CPUSET_MEMS,),
     ),
-    "memory.events oom_kill zone": _Rule(
+    "memory.events oom_kill NUMA node": _Rule(
         rule="a program is killed where the NUMA nodes of its cpuset.mems are full, however much is free on others",
         revision=_V2,
         source="kernel cgroup-v2.rst, cpuset.mems; mm/oom_kill.c, constrained_alloc (CONSTRAINT_CPUSET)",

@@ -64,7 +64,9 @@ class OomKills:
         why = f"it ran into memory.max {max(limits)} times" if any(limits) else ""
         kills = [count for one in self.observed.samples if (count := one.counter(_EVENTS, _KILLS)) is not None]
         shown = f"{_KILLS} {max(kills)}" if kills else None
-        return self.observed.finding(_EVENTS, f"{_KILLS} above 0", shown, any(kills), key=f"{_KILLS} zone", why_not=why)
+        return self.observed.finding(
+            _EVENTS, f"{_KILLS} above 0", shown, any(kills), key=f"{_KILLS} NUMA node", why_not=why
+        )
 
     def anything_killed(self) -> bool:
         """Whether the kernel killed a process in its cgroup or below it, in any sample."""

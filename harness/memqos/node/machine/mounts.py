@@ -93,9 +93,9 @@ HUGE_SECONDS = 120.0
 KNOB = "huge pages in use"
 
 _COUNT = """\
-for zone in /sys/devices/system/node/node*; do
-  pages=$zone/hugepages/hugepages-2048kB
-  echo "${zone##*node} $(cat "$pages/nr_hugepages") $(cat "$pages/free_hugepages")"
+for node in /sys/devices/system/node/node*; do
+  pages=$node/hugepages/hugepages-2048kB
+  echo "${node##*node} $(cat "$pages/nr_hugepages") $(cat "$pages/free_hugepages")"
 done
 """
 _MOUNT_HUGE = """\
@@ -110,8 +110,8 @@ _UNMOUNT_HUGE = """\
 umount -- "$1"
 rmdir -- "$1"
 shift
-for zone; do
-  echo "${zone#*=}" >"/sys/devices/system/node/node${zone%=*}/hugepages/hugepages-2048kB/nr_hugepages"
+for node; do
+  echo "${node#*=}" >"/sys/devices/system/node/node${node%=*}/hugepages/hugepages-2048kB/nr_hugepages"
 done
 """
 

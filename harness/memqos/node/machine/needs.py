@@ -14,15 +14,15 @@ from memqos.runtime.base import Capability, Runtime
 __all__ = ["lacking"]
 
 _WOULD_DO = {
-    "swap": "--topology two-zones",
+    "swap": "--topology two-numa-nodes",
     "small swap": "--topology small-swaps",
-    "roomy shares": "--topology two-zones",
-    "scant shares": "--topology two-zones",
-    "NUMA nodes": "--topology two-zones",
-    "two NUMA nodes": "--topology two-zones",
+    "roomy shares": "--topology two-numa-nodes",
+    "scant shares": "--topology two-numa-nodes",
+    "NUMA nodes": "--topology two-numa-nodes",
+    "two NUMA nodes": "--topology two-numa-nodes",
     "far NUMA node": "--topology far-memory",
-    "three NUMA nodes": "--topology four-zones",
-    "distances": "--topology four-zones",
+    "three NUMA nodes": "--topology four-numa-nodes",
+    "distances": "--topology four-numa-nodes",
     "zswap": "--profile forky",
     "zswap writeback": "--profile forky",
 }

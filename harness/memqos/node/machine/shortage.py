@@ -40,9 +40,9 @@ _NARROW = """\
 sync
 echo 3 >/proc/sys/vm/drop_caches
 echo 1 >/proc/sys/vm/compact_memory
-zone=/sys/devices/system/node/node$1
-pages=$zone/hugepages/hugepages-2048kB/nr_hugepages
-free() { sed -n 's/.*MemFree: *\\([0-9]*\\) kB/\\1/p' "$zone/meminfo"; }
+node=/sys/devices/system/node/node$1
+pages=$node/hugepages/hugepages-2048kB/nr_hugepages
+free() { sed -n 's/.*MemFree: *\\([0-9]*\\) kB/\\1/p' "$node/meminfo"; }
 before=$(cat "$pages")
 for again in 1 2 3; do
   more=$(( ($(free) - $2 / 1024) / 2048 ))
@@ -54,23 +54,23 @@ _WIDEN = 'echo "$2" >"/sys/devices/system/node/node$1/hugepages/hugepages-2048kB
 
 
 @contextlib.contextmanager
-def narrow_numa_node(target: Target, zone: int, *, leaving: int = LEFT_IN_NUMA_NODE) -> Iterator[None]:
+def narrow_numa_node(target: Target, numa_node: int, *, leaving: int = LEFT_IN_NUMA_NODE) -> Iterator[None]:
     """Take all free memory of a NUMA node but `leaving` bytes (> 0), until the context ends.
 
     Raises MachineryError if more stays free, as on a kernel without huge pages of 2 MiB.
     """
-    argv = ["sh", "-ec", _NARROW, "memqos-narrow", str(zone), str(leaving)]
+    argv = ["sh", "-ec", _NARROW, "memqos-narrow", str(numa_node), str(leaving)]
     said = checked(target.run(argv, deadline=Deadline.after(NARROW_SECONDS)), where=target.address).text.split()
     before, free = said[0], int(said[1]) * 1024
     try:
         if free > leaving + SHORT_OF:
             raise MachineryError(
-                f"NUMA node {zone} of {target.address} still has {free} bytes free instead of {leaving}.",
+                f"NUMA node {numa_node} of {target.address} still has {free} bytes free instead of {leaving}.",
                 next_step="Its memory is fragmented: use a freshly booted machine.",
             )
         yield
     finally:
-        argv = ["sh", "-ec", _WIDEN, "memqos-widen", str(zone), before]
+        argv = ["sh", "-ec", _WIDEN, "memqos-widen", str(numa_node), before]
         checked(target.run(argv, deadline=Deadline.after(NARROW_SECONDS)), where=target.address)
 
 
@@ -94,7 +94,7 @@ def tight(kubelet: KubeletCase, node: NodeFacts, pods: Sequence[Pod] = ()) -> Ku
     if reserved <= 0:
         raise UsageError(
             f"a reservation cannot make a node with {node.memory} bytes of memory short of it.",
-            next_step=f"Use a machine with more than {left + system.value} bytes, such as --topology two-zones.",
+            next_step=f"Use a machine with more than {left + system.value} bytes, such as --topology two-numa-nodes.",
         )
     if "pods" not in (settings.enforce_node_allocatable or ("pods",)):
         raise UsageError(

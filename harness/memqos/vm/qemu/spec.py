@@ -97,7 +97,7 @@ class RamFiles:
 
     def of(self, numa: int) -> Path:
         """The file of the NUMA node with this id."""
-        return self.folder / f"zone{numa}.ram"
+        return self.folder / f"numa{numa}.ram"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,7 +262,7 @@ def memory(spec: MachineSpec) -> list[str]:
         cpus = "".join(f",cpus={cpu}" for cpu in numa.cpus)
         if numa.memory_bytes:
             arguments += ["-object", backend(spec, numa)]
-        memdev = f",memdev=zone{numa.id}" if numa.memory_bytes else ""
+        memdev = f",memdev=numa{numa.id}" if numa.memory_bytes else ""
         arguments += ["-numa", f"node,nodeid={numa.id}{memdev}{cpus}"]
     for source, row in enumerate(topology.distances):
         for target, distance in enumerate(row):
@@ -278,9 +278,9 @@ def backend(spec: MachineSpec, numa: TopologyNode) -> str:
     """
     size = f"size={numa.memory_bytes}B"
     if spec.ram is None:
-        return f"memory-backend-ram,id=zone{numa.id},{size}"
+        return f"memory-backend-ram,id=numa{numa.id},{size}"
     sharing = "share=on" if spec.ram.use is RamUse.SAVED else "share=off,readonly=on,rom=off"
-    return f"memory-backend-file,id=zone{numa.id},{size},mem-path={quoted(str(spec.ram.of(numa.id)))},{sharing}"
+    return f"memory-backend-file,id=numa{numa.id},{size},mem-path={quoted(str(spec.ram.of(numa.id)))},{sharing}"
 
 
 def kernel(spec: MachineSpec) -> list[str]:

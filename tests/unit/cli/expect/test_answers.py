@@ -133,7 +133,7 @@ def test_errata_need_no_pod(told):
     assert len(json.loads(told("--errata", "--json")[1])["errata"]) == 16
 
 
-def test_zones_of_containers_and_refusals(told):
+def test_numa_nodes_of_containers_and_refusals(told):
     pod = str(FIXTURES / "pods" / "guaranteed-one.yaml")
     _, out, _ = told(pod, "--kubernetes", "1.36", *STATIC, "--numa-nodes", "1Gi,1Gi")
     assert "    cpuset.mems       0\n" in out

@@ -24,7 +24,7 @@ def test_facts_of_a_node_from_a_file(told, tmp_path):
     assert (code, "the NUMA nodes together have 3221225472 bytes" in err) == (4, True)
 
 
-def test_zones_make_the_nodes_memory(told):
+def test_numa_nodes_make_the_nodes_memory(told):
     assert kubepods_max(told(BURSTABLE, "--kubernetes", "1.36", "--json", "--numa-nodes", "1Gi,2Gi")[1]) == 3 << 30
     assert kubepods_max(told(BURSTABLE, "--kubernetes", "1.36", "--json")[1]) == 8 << 30
     code, _, err = told(BURSTABLE, "--kubernetes", "1.36", "--numa-nodes", "0,0")

@@ -35,7 +35,7 @@ def make(cache):
         (folder / "state").write_bytes(b"devices")
         (folder / "root.qcow2").write_bytes(b"disk")
         (folder / "console.log").write_bytes(b"")
-        with (folder / "zone0.ram").open("wb") as ram:
+        with (folder / "numa0.ram").open("wb") as ram:
             ram.truncate(64 * MIB)
             ram.seek(32 * MIB)
             ram.write(b"x" * MIB)
@@ -54,8 +54,8 @@ def overwrite(path, offset, data):
 
 
 def test_a_complete_entry_has_its_description(make):
-    checkpoint = load_checkpoint(make("trixie-one-zone-0"))
-    assert (checkpoint.name, checkpoint.image) == ("trixie-one-zone-0", "trixie-0")
+    checkpoint = load_checkpoint(make("trixie-one-numa-node-0"))
+    assert (checkpoint.name, checkpoint.image) == ("trixie-one-numa-node-0", "trixie-0")
     assert checkpoint.provenance == {"accelerator": "tcg"}
     assert checkpoint.used_bytes < 3 * MIB
     assert checkpoint.used_at == 1000.0
@@ -73,8 +73,8 @@ def test_its_owner_alone_may_look_into_a_machine_s_memory(make, cache):
     "harm",
     [
         lambda folder: overwrite(folder / "state", 0, b"D"),
-        lambda folder: overwrite(folder / "zone0.ram", 32 * MIB + 5, b"y"),
-        lambda folder: (folder / "zone0.ram").chmod(0o600) or os.truncate(folder / "zone0.ram", MIB),
+        lambda folder: overwrite(folder / "numa0.ram", 32 * MIB + 5, b"y"),
+        lambda folder: (folder / "numa0.ram").chmod(0o600) or os.truncate(folder / "numa0.ram", MIB),
         lambda folder: (folder / "root.qcow2").unlink(),
         lambda folder: (folder / "checkpoint.json").write_text("{"),
         lambda folder: (folder / "checkpoint.json").write_text("[]"),
@@ -91,7 +91,7 @@ def test_a_harmed_entry_is_none(make, harm):
 
 def test_memory_with_changed_samples_is_not_trusted_despite_equal_times(make):
     folder = make("a")
-    ram = folder / "zone0.ram"
+    ram = folder / "numa0.ram"
     times = ram.stat().st_atime_ns, ram.stat().st_mtime_ns
     overwrite(ram, 32 * MIB, b"y" * 100)
     os.utime(ram, ns=times)
@@ -100,8 +100,8 @@ def test_memory_with_changed_samples_is_not_trusted_despite_equal_times(make):
 
 def test_a_manifest_is_written_last_and_names_every_file(make):
     files = json.loads((make("a") / "checkpoint.json").read_text())["files"]
-    assert sorted(files) == ["console.log", "root.qcow2", "state", "zone0.ram"]
-    assert files["zone0.ram"]["bytes"] == 64 * MIB
+    assert sorted(files) == ["console.log", "root.qcow2", "state", "numa0.ram"]
+    assert files["numa0.ram"]["bytes"] == 64 * MIB
 
 
 def test_only_complete_entries_are_listed(make, cache):
@@ -148,21 +148,21 @@ def flip_unseen(path, offset):
 def test_one_byte_between_the_samples_is_found_when_all_is_looked_at(make):
     folder = make("a")
     assert damaged_checkpoint_files(load_checkpoint(folder)) == []
-    flip_unseen(folder / "zone0.ram", 32 * MIB + 5000)
+    flip_unseen(folder / "numa0.ram", 32 * MIB + 5000)
     checkpoint = load_checkpoint(folder)
     assert checkpoint is not None
-    assert damaged_checkpoint_files(checkpoint) == ["zone0.ram"]
+    assert damaged_checkpoint_files(checkpoint) == ["numa0.ram"]
 
 
 def test_a_byte_in_a_hole_is_found_and_zeros_in_one_are_no_damage(make):
     folder = make("a")
-    ram = folder / "zone0.ram"
+    ram = folder / "numa0.ram"
     times = ram.stat().st_atime_ns, ram.stat().st_mtime_ns
     overwrite(ram, 50 * MIB, bytes(MIB))
     os.utime(ram, ns=times)
     assert damaged_checkpoint_files(load_checkpoint(folder)) == []
     flip_unseen(ram, 60 * MIB + 5000)
-    assert damaged_checkpoint_files(load_checkpoint(folder)) == ["zone0.ram"]
+    assert damaged_checkpoint_files(load_checkpoint(folder)) == ["numa0.ram"]
 
 
 def test_a_checkpoint_without_whole_file_hashes_counts_as_damaged(make):
@@ -170,7 +170,7 @@ def test_a_checkpoint_without_whole_file_hashes_counts_as_damaged(make):
     manifest = json.loads((folder / "checkpoint.json").read_text())
     del manifest["whole"]
     (folder / "checkpoint.json").write_text(json.dumps(manifest))
-    assert damaged_checkpoint_files(load_checkpoint(folder)) == ["console.log", "root.qcow2", "state", "zone0.ram"]
+    assert damaged_checkpoint_files(load_checkpoint(folder)) == ["console.log", "root.qcow2", "state", "numa0.ram"]
 
 
 def test_a_damaged_checkpoint_is_removed_with_a_note(make, cache):
@@ -178,13 +178,13 @@ def test_a_damaged_checkpoint_is_removed_with_a_note(make, cache):
     notes = Notes()
     assert recheck_checkpoint(load_checkpoint(folder), cache, progress=notes)
     assert folder.exists()
-    flip_unseen(folder / "zone0.ram", 32 * MIB + 5000)
+    flip_unseen(folder / "numa0.ram", 32 * MIB + 5000)
     assert not recheck_checkpoint(load_checkpoint(folder), cache, progress=notes)
     assert not folder.exists()
     said = "after a failure in its machine the checkpoint 'a' was checked in full: "
     assert notes.notes == [
         f"{said}it is undamaged.",
-        f"{said}zone0.ram changed since its creation, so it is rebuilt.",
+        f"{said}numa0.ram changed since its creation, so it is rebuilt.",
     ]
 
 
@@ -209,11 +209,11 @@ def test_one_of_a_disk_image_outside_of_the_cache_stays_as_long_as_the_file_does
     file = tmp_path / "debian.qcow2"
     file.write_bytes(b"image")
     told = {"path": str(file), "bytes": 5, "changed": file.stat().st_mtime_ns}
-    make("debian-two-zones-0", image="debian.qcow2", disk_file=told)
+    make("debian-two-numa-nodes-0", image="debian.qcow2", disk_file=told)
 
     assert prune_checkpoints(cache, images=IMAGES) == []
     os.utime(file, (1, 1))
-    assert prune_checkpoints(cache, images=IMAGES) == ["debian-two-zones-0"]
-    make("debian-two-zones-0", image="debian.qcow2", disk_file=told)
+    assert prune_checkpoints(cache, images=IMAGES) == ["debian-two-numa-nodes-0"]
+    make("debian-two-numa-nodes-0", image="debian.qcow2", disk_file=told)
     file.unlink()
-    assert prune_checkpoints(cache, images=IMAGES) == ["debian-two-zones-0"]
+    assert prune_checkpoints(cache, images=IMAGES) == ["debian-two-numa-nodes-0"]

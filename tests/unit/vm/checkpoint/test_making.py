@@ -21,7 +21,7 @@ from tests.progress import Notes
 
 MIB = 1 << 20
 TOPOLOGY = Topology(
-    name="one-zone",
+    name="one-numa-node",
     cpus=2,
     numa_nodes=(TopologyNode(id=0, memory_bytes=1024 * MIB, cpus=(0, 1)),),
     swap=(SwapDevice(size_bytes=64 * MIB, priority=10),),
@@ -33,7 +33,7 @@ def making(tmp_path):
     folder = tmp_path / "trixie-0"
     folder.mkdir()
     ingredients = Ingredients(
-        name="trixie-one-zone",
+        name="trixie-one-numa-node",
         qemu=Qemu(program=Path("/usr/bin/qemu-system-x86_64"), version=(10, 0, 2)),
         accelerator=Accelerator.TCG,
         topology=TOPOLOGY,
@@ -63,8 +63,8 @@ def with_topology(making, **changes):
 
 
 def test_a_name_describes_the_machine(making):
-    assert making.name.startswith("trixie-one-zone-")
-    assert len(making.name) == len("trixie-one-zone-") + 12
+    assert making.name.startswith("trixie-one-numa-node-")
+    assert len(making.name) == len("trixie-one-numa-node-") + 12
 
 
 @pytest.mark.parametrize(

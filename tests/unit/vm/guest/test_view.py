@@ -120,7 +120,7 @@ def test_each_difference_is_named_with_both_sides(old, new, words):
     assert found(old, new) == [words]
 
 
-def test_missing_zones_and_swap_devices_are_counted():
+def test_missing_numa_nodes_and_swap_devices_are_counted():
     assert found(topology=replace(TOPOLOGY, numa_nodes=TOPOLOGY.numa_nodes[:1])) == [
         "it has 3 NUMA nodes, declared are 1"
     ]

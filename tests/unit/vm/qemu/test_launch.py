@@ -11,7 +11,7 @@ from memqos.vm.cache.store import Cache
 from memqos.vm.host.programs import Qemu
 from memqos.vm.qemu.launch import Ingredients, launch
 from memqos.vm.qemu.spec import Accelerator
-from tests.golden.qemu.test_qemu_arguments import TWO_ZONES
+from tests.golden.qemu.test_qemu_arguments import TWO_NUMA_NODES
 from tests.progress import Notes
 
 CRASH = "echo 'physmem.c: Assertion failed.' >&2; kill -ABRT $$"
@@ -37,7 +37,7 @@ def launching(tmp_path, notes):
             name="a-machine",
             qemu=Qemu(program=program, version=(10, 0, 2)),
             accelerator=Accelerator.TCG,
-            topology=replace(TWO_ZONES.topology, swap=()),
+            topology=replace(TWO_NUMA_NODES.topology, swap=()),
             kernel=Path("/k"),
             initrd=Path("/i"),
             kernel_arguments=(),
@@ -70,8 +70,8 @@ def test_a_crash_before_the_first_output_is_noted_and_the_boot_repeated(launchin
 def test_what_the_crash_left_of_a_checkpoint_is_gone_when_it_starts_again(launching, tmp_path):
     (saving := tmp_path / "made/entry").mkdir(parents=True)
     seen = tmp_path / "seen"
-    launching(f"echo old >{saving}/zone0; {CRASH}", f"ls {saving} >{seen}; exit 1", saving=saving)
-    assert "zone0" not in seen.read_text()
+    launching(f"echo old >{saving}/numa0; {CRASH}", f"ls {saving} >{seen}; exit 1", saving=saving)
+    assert "numa0" not in seen.read_text()
 
 
 def test_a_third_crash_is_the_machines_failure(launching, notes):

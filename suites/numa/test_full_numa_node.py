@@ -1,8 +1,8 @@
 """A full NUMA node next to an empty one: the kernel reclaims page cache, and kills a program without any.
 
     cgroup                 cpuset.mems       program asks for           after: memory.numa_stat
-    pod fills-zone         a node of 48 Mi   1 Gi anonymous, 16 Mi/s    killed; anon: that node only
-    pod zone-cache         a node of 48 Mi   384 Mi of page cache       completes; file: that node only, and less
+    pod fills-numa-node         a node of 48 Mi   1 Gi anonymous, 16 Mi/s    killed; anon: that node only
+    pod numa-cache         a node of 48 Mi   384 Mi of page cache       completes; file: that node only, and less
                                                                         of it than was written
 
 Unused huge pages take up the rest of the NUMA node. Memory of other programs on it may be swapped out or dropped, so a
@@ -38,7 +38,7 @@ def test_a_full_numa_node_kills_although_another_is_empty(
 ):
     """The program is killed, although the other NUMA node has room for all of its memory."""
     with qos_node.watched(
-        qos_catalog.pod("fills-zone"), qos_kubelet, rests_on=NO_SWAP, numa_node=narrow_numa_node
+        qos_catalog.pod("fills-numa-node"), qos_kubelet, rests_on=NO_SWAP, numa_node=narrow_numa_node
     ) as container:
         course = container.until(ended())
 
@@ -58,7 +58,7 @@ def test_page_cache_of_a_full_numa_node_is_reclaimed(
 ):
     """The program writes more than its NUMA node can hold, and none of it goes to the other one."""
     with qos_node.watched(
-        qos_catalog.pod("zone-cache"), qos_kubelet, rests_on=MEMS, numa_node=narrow_numa_node
+        qos_catalog.pod("numa-cache"), qos_kubelet, rests_on=MEMS, numa_node=narrow_numa_node
     ) as container:
         course = container.until_done()
 
