@@ -121,7 +121,7 @@ def by_status(findings: Iterable[Finding], plan: Plan, pods: Iterable[Pod]) -> I
     for finding in findings:
         if finding.subject in deleted and finding.knob in _SHARES and finding.verdict is Verdict.DEVIATES:
             what = "the pod is being deleted, and the kubelet lowers the cpu shares of such a pod's cgroup"
-            yield replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not=what)
+            yield finding.unsure(what)
         elif finding.subject in why and finding.why_not in {NOT_STARTED, NOT_READ}:
             yield replace(finding, why_not=f"{finding.why_not}: {why[finding.subject]}")
         else:
@@ -244,7 +244,7 @@ def _unless_unknown(findings: Iterable[Finding], why: str) -> Iterator[Finding]:
     """The findings; deviations become *not observable* if the plan lacks something that the kubelet depends on."""
     for finding in findings:
         deviates = why and finding.verdict is Verdict.DEVIATES
-        yield replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not=why) if deviates else finding
+        yield finding.unsure(why) if deviates else finding
 
 
 def _without_rules(findings: Iterable[Finding], plan: Plan) -> Iterator[Finding]:
@@ -253,7 +253,7 @@ def _without_rules(findings: Iterable[Finding], plan: Plan) -> Iterator[Finding]
     for finding in findings:
         why = next((why for path, why in unmodelled.items() if finding.cgroup.startswith(path)), "")
         if why and finding.knob == OOM_SCORE_ADJ:
-            yield replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not=why)
+            yield finding.unsure(why)
         else:
             yield finding
 
@@ -401,9 +401,8 @@ def _admission(plan: Plan, running: Collection[str], *, unsure: str) -> Iterator
         if refusal.by is not RefusedBy.KUBELET:
             continue
         runs = refusal.pod in running
-        verdict = Verdict.DEVIATES if runs else Verdict.CONFORMS
         yield Finding(
-            verdict=Verdict.NOT_OBSERVABLE if unsure else verdict,
+            verdict=Verdict.of(not runs, unsure),
             subject=Subject(level=Level.POD, pod=refusal.name),
             cgroup="",
             knob=ADMISSION,
@@ -429,7 +428,7 @@ def _unmade_unseen(findings: Iterable[Finding], reading: Reading) -> Iterator[Fi
     why = {cgroup: _why_unmade(own, files.get(cgroup, {})) for cgroup, own in by_cgroup.items()}
     for finding in given:
         if why[finding.cgroup] and finding.verdict is not Verdict.NOT_OBSERVABLE:
-            yield replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not=why[finding.cgroup])
+            yield finding.unsure(why[finding.cgroup])
         else:
             yield finding
 

@@ -56,7 +56,7 @@ def still(
                 why = "the runtime was not asked whether it passes limits of huge pages on"
             elif moving and (finding.cgroup, finding.knob) in summed:
                 why = f"it is computed from what all pods request, and {moving}"
-        yield replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not=why) if why else finding
+        yield finding.unsure(why) if why else finding
 
 
 def _is_huge_page_limit_of_a_container(finding: Finding) -> bool:
@@ -113,7 +113,7 @@ def confirmed(first: Audit, second: Audit, *, after: float) -> Audit:
             why = f"{_ONCE_A_MINUTE}, and the two readings were {after:.0f} s apart"
         else:
             return replace(finding, evidence={**finding.evidence, "looks": f"two, {after:.0f} s apart"})
-        return replace(finding, verdict=Verdict.NOT_OBSERVABLE, why_not=why)
+        return finding.unsure(why)
 
     return replace(second, findings=tuple(map(judged, second.findings)))
 

@@ -229,7 +229,7 @@ class _Judgement:
     def _add(self, path: CgroupPath, knob: str, observed: int, expected: str, *, holds: bool) -> None:
         self.findings.append(
             Finding(
-                verdict=Verdict.CONFORMS if holds else Verdict.DEVIATES,
+                verdict=Verdict.of(holds),
                 subject=Subject.of_machine(f"cgroup {'/'.join(path.parts[1:]) or 'root'} of the tree"),
                 cgroup=str(path),
                 knob=knob,

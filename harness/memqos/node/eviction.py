@@ -134,7 +134,7 @@ class EvictionVerbs:
         others = [uid for uid in self.population.pods if uid != pod.uid]
         node = self.population.plan.node
         kills = Finding(
-            verdict=Verdict.CONFORMS if (now := self._kills()) == before.kills else Verdict.DEVIATES,
+            verdict=Verdict.of((now := self._kills()) == before.kills),
             subject=subject_of(node),
             cgroup=str(node.path),
             knob="memory.events oom_kill",
@@ -158,7 +158,7 @@ class EvictionVerbs:
     def _kept(self, path: CgroupPath, before: int, subject: Subject) -> Finding:
         now = self._anon(path)
         return Finding(
-            verdict=Verdict.CONFORMS if now >= before - self._slack else Verdict.DEVIATES,
+            verdict=Verdict.of(now >= before - self._slack),
             subject=subject,
             cgroup=str(path),
             knob="memory.stat anon",
@@ -172,7 +172,7 @@ class EvictionVerbs:
         status, planned = self._status(uid), self.population.pods[uid].planned
         observed = " ".join(str(status[name]) for name in ("phase", "reason") if status.get(name))
         return Finding(
-            verdict=Verdict.CONFORMS if observed == expected else Verdict.DEVIATES,
+            verdict=Verdict.of(observed == expected),
             subject=subject_of(planned.cgroup, planned),
             cgroup=str(planned.cgroup.path),
             knob="phase",

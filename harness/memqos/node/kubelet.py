@@ -114,7 +114,7 @@ class KubeletVerbs:
                 expected = f"{handle.id} running"
                 found.append(
                     Finding(
-                        verdict=Verdict.CONFORMS if observed == expected else Verdict.DEVIATES,
+                        verdict=Verdict.of(observed == expected),
                         subject=Subject.of_container(name, self._pod_name(uid)),
                         cgroup=str(self.population.path_of(admitted.pod, name)),
                         knob="restart",
@@ -168,7 +168,7 @@ class KubeletVerbs:
         except DeadlineError:
             kernel, told = looked()
         return Finding(
-            verdict=Verdict.CONFORMS if agree((kernel, told)) else Verdict.DEVIATES,
+            verdict=Verdict.of(agree((kernel, told))),
             subject=Subject.of_container(key[1], self._pod_name(key[0])),
             cgroup=str(path),
             knob=field,
@@ -223,7 +223,7 @@ class KubeletVerbs:
         except DeadlineError:
             told, after = looked()
         return Finding(
-            verdict=Verdict.CONFORMS if agree((told, after)) else Verdict.DEVIATES,
+            verdict=Verdict.of(agree((told, after))),
             subject=subject_of(cgroup, self.population.pods[uid].planned),
             cgroup=str(cgroup.path),
             knob=f"cpu.pressure {line} in {source}",
@@ -255,7 +255,7 @@ class KubeletVerbs:
                 folder = f"{_VOLUMES}/{uid}/volumes/kubernetes.io~empty-dir/{volume.name}"
                 found.append(
                     Finding(
-                        verdict=Verdict.CONFORMS if mounts.get(folder) == size else Verdict.DEVIATES,
+                        verdict=Verdict.of(mounts.get(folder) == size),
                         subject=subject.at(when) if when else subject,
                         cgroup=str(cgroup.path),
                         knob=f"size of volume {volume.name}",
@@ -292,7 +292,7 @@ class KubeletVerbs:
                 shmem = self._stat(path).get("shmem", 0)
                 found.append(
                     Finding(
-                        verdict=Verdict.CONFORMS if abs(shmem - expected) <= slack else Verdict.DEVIATES,
+                        verdict=Verdict.of(abs(shmem - expected) <= slack),
                         subject=subject,
                         cgroup=str(path),
                         knob="memory.stat shmem",
@@ -428,7 +428,7 @@ def _protections(cgroup: PlannedCgroup) -> list[Knob]:
 
 def _finding(cgroup: PlannedCgroup, subject: Subject, knob: str, expected: str, observed: str) -> Finding:
     return Finding(
-        verdict=Verdict.CONFORMS if observed == expected else Verdict.DEVIATES,
+        verdict=Verdict.of(observed == expected),
         subject=subject,
         cgroup=str(cgroup.path),
         knob=knob,

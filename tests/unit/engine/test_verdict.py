@@ -259,6 +259,26 @@ def test_a_deviation_decides_over_everything():
     assert worst([]) is Verdict.NOT_OBSERVABLE
 
 
+def test_a_reason_why_not_decides_over_what_was_seen():
+    assert [Verdict.of(True), Verdict.of(False), Verdict.of(True, "gone"), Verdict.of(False, "gone")] == [
+        "conforms",
+        "deviates",
+        "not observable",
+        "not observable",
+    ]
+    found = Finding(
+        verdict=Verdict.DEVIATES,
+        subject=Subject.of_pod("default", "p"),
+        cgroup="/p",
+        knob="memory.min",
+        set_by=Setter.KUBELET,
+        expected="1",
+        observed="0",
+    )
+    assert found.unseen("gone") == replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not="gone")
+    assert found.unsure("moved") == replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="0", why_not="moved")
+
+
 def test_a_files_text_stays_in_one_line():
     finding = Finding(
         verdict=Verdict.DEVIATES,

@@ -264,6 +264,13 @@ class Verdict(StrEnum):
     KNOWN = "known"
     NOT_OBSERVABLE = "not observable"
 
+    @classmethod
+    def of(cls, holds: bool, why_not: str = "") -> Verdict:
+        """The verdict on an expectation that holds or not. why_not: why what was seen proves nothing, "" if it does."""
+        if why_not:
+            return cls.NOT_OBSERVABLE
+        return cls.CONFORMS if holds else cls.DEVIATES
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
@@ -299,6 +306,14 @@ class Finding:
         if self.verdict is Verdict.CONFORMS:
             return f"{self.verdict}: {self.knob} of {self.subject} is {self.observed}"
         return f"{self.verdict}: {self.knob} of {self.subject} is {self.observed}, expected {self.expected}"
+
+    def unseen(self, why_not: str) -> Finding:
+        """The same, not observable for this reason; what was seen proves nothing and is left out."""
+        return replace(self, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=why_not)
+
+    def unsure(self, why_not: str) -> Finding:
+        """The same, not observable for this reason; what was read stays."""
+        return replace(self, verdict=Verdict.NOT_OBSERVABLE, why_not=why_not)
 
 
 def worst(findings: Iterable[Finding]) -> Verdict:

@@ -96,7 +96,7 @@ def unnamed_findings(
         else:
             found.append(
                 Finding(
-                    verdict=Verdict.NOT_OBSERVABLE if why_not else Verdict.DEVIATES,
+                    verdict=Verdict.of(False, why_not),
                     subject=subject,
                     cgroup=str(path),
                     knob=name,
@@ -127,7 +127,7 @@ def _all_of_them(
 ) -> Finding:
     evidence = {"files": " ".join(sorted(held))}
     return Finding(
-        verdict=Verdict.NOT_OBSERVABLE if why_not else Verdict.CONFORMS,
+        verdict=Verdict.of(True, why_not),
         subject=subject,
         cgroup=str(path),
         knob=UNNAMED,

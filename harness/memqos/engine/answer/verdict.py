@@ -179,15 +179,15 @@ def _oom_score_adj(
 ) -> Finding:
     expected, why_not = container.oom_score_adj, ""
     digits = observed.removeprefix("-")
-    verdict = Verdict.CONFORMS if observed == str(expected) else Verdict.DEVIATES
+    holds = observed == str(expected)
     if not (digits.isascii() and digits.isdigit()):
         why_not = "the file does not parse: it holds no number"
-    elif verdict is Verdict.DEVIATES and container.oom_score_adj_unsure and observed in _BURSTABLE_SCORES:
+    elif not holds and container.oom_score_adj_unsure and observed in _BURSTABLE_SCORES:
         why_not = f"{container.oom_score_adj_unsure}: expected {expected} by the allocation, observed {observed}"
-    elif verdict is Verdict.DEVIATES and user_namespace and int(observed) > expected:
+    elif not holds and user_namespace and int(observed) > expected:
         why_not = f"{_UNPRIVILEGED}: planned {expected}, observed {observed}"
     return Finding(
-        verdict=Verdict.NOT_OBSERVABLE if why_not else verdict,
+        verdict=Verdict.of(holds, why_not),
         subject=name,
         cgroup=str(path),
         knob=OOM_SCORE_ADJ,
@@ -201,7 +201,7 @@ def _oom_score_adj(
 
 def _refused(container: PlannedContainer, name: Subject, *, created: bool) -> Finding:
     return Finding(
-        verdict=Verdict.DEVIATES if created else Verdict.CONFORMS,
+        verdict=Verdict.of(not created),
         subject=name,
         cgroup=str(container.cgroup.path),
         knob="creation",
@@ -261,7 +261,7 @@ class _There:
             return self.unseen(expected, why_not, observed=text.strip())
         deviates = observed != expected.value
         return Finding(
-            verdict=Verdict.DEVIATES if deviates else Verdict.CONFORMS,
+            verdict=Verdict.of(not deviates),
             subject=self.name,
             cgroup=str(self.path),
             knob=expected.knob.value,

@@ -67,7 +67,7 @@ class Course:
         observed = "running" if status.exit_code is None else f"ended with {status.exit_code} ({status.reason})"
         found = self.observed.word("state", "running", observed)
         if spent and all(one.verdict is Verdict.CONFORMS for one in self.oom.is_killed()):
-            return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=f"it {observed}, and {spent}")
+            return found.unseen(f"it {observed}, and {spent}")
         return found
 
     def lives(self) -> tuple[Finding, Finding]:
@@ -77,7 +77,7 @@ class Course:
         """
         spared, why = self.oom.is_spared(), self.throttling.reaches_limit()
         if why and spared.verdict is Verdict.DEVIATES:
-            spared = replace(spared, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=f"it was killed, and {why}")
+            spared = spared.unseen(f"it was killed, and {why}")
         return spared, self.still_runs()
 
     def rises(self, file: str, key: str, *, why_not: str = "") -> Finding:

@@ -126,9 +126,8 @@ class Paces(Refaulting):
         if by_chance > SURE:
             why_not = why_not or self._drowned(left_alone(turns[better.key]), kept, lost, worse)
         shown = "" if why_not else f"{spread(kept)}, the other {spread(lost)}; p = {float(by_chance):.3f}"
-        found = Verdict.CONFORMS if by_chance <= SURE else Verdict.DEVIATES
         return Finding(
-            verdict=Verdict.NOT_OBSERVABLE if why_not else found,
+            verdict=Verdict.of(by_chance <= SURE, why_not),
             subject=subject_of(better.premises.planned.cgroup, better.premises.pod),
             cgroup=str(better.path),
             knob="pace",

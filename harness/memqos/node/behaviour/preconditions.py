@@ -196,7 +196,7 @@ def _mounted(tree: CgroupTree, deadline: Deadline) -> Finding:
     seen = find_hierarchy(tree.target, deadline=deadline).is_recursive
     words = {True: "on", False: "off"}
     return Finding(
-        verdict=Verdict.CONFORMS if seen is known else Verdict.DEVIATES,
+        verdict=Verdict.of(seen is known),
         subject=Subject.of_machine("the cgroup file system"),
         cgroup=str(ROOT),
         knob=MOUNT_OPTION,

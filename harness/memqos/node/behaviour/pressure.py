@@ -8,7 +8,7 @@ Exhausted below kubepods' limit: one pod takes too much; the kernel's model says
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Subject, Verdict, subject_of
@@ -179,7 +179,7 @@ class Refaulting(Together):
         uncounted = self._elsewhere(container, at_most=at_most)
         if not uncounted or found.verdict is not Verdict.CONFORMS:
             return found
-        return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=uncounted)
+        return found.unseen(uncounted)
 
     def _counted(self, pod: str) -> tuple[WatchedContainer, Effective]:
         container = self._container(pod)
@@ -340,7 +340,7 @@ class PressureOutcome(Refaulting):
             why = why or (gave_way_meanwhile(container, counts) if self.squeeze.dirty else "")
         else:
             why = ""
-        return replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=why) if why else found
+        return found.unseen(why) if why else found
 
     def _unpressed(self) -> str:
         """Why there was no shortage; "" if the neighbour took its whole amount."""

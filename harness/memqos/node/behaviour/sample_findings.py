@@ -91,7 +91,7 @@ class Observed:
         unread = f"{file} could not be read while the container ran" if observed is None else ""
         unseen = why_not or unread
         return Finding(
-            verdict=Verdict.NOT_OBSERVABLE if unseen else Verdict.CONFORMS if holds else Verdict.DEVIATES,
+            verdict=Verdict.of(holds, unseen),
             subject=subject_of(self.rests_on.planned.cgroup, self.rests_on.pod),
             cgroup=str(self.samples[-1].container),
             knob=file,

@@ -204,7 +204,7 @@ def refusal_finding(plan: Plan, pod: Pod, *reason_names: str) -> Finding:
     refusal = next((one for one in plan.refusals if one.pod == pod.uid), None)
     observed = "admitted" if refusal is None else f"refused: {refusal.reason_name}"
     return Finding(
-        verdict=Verdict.CONFORMS if refusal is not None and refusal.reason_name in reason_names else Verdict.DEVIATES,
+        verdict=Verdict.of(refusal is not None and refusal.reason_name in reason_names),
         subject=Subject.of_pod(pod.namespace, pod.name),
         cgroup=str(plan.node.path),
         knob="admission",

@@ -159,7 +159,7 @@ class Daemon:
         self, file: str, key: str, expected: str, observed: object, holds: bool, *, why_not: str = ""
     ) -> Finding:
         return Finding(
-            verdict=Verdict.NOT_OBSERVABLE if why_not else Verdict.CONFORMS if holds else Verdict.DEVIATES,
+            verdict=Verdict.of(holds, why_not),
             subject=SUBJECT,
             cgroup=str(self.path),
             knob=file,

@@ -131,7 +131,7 @@ class HugeVolume:
         why = "" if any(taken.values()) else "no huge page is in use"
         holds = taken.get(numa_node, 0) > 0 and not any(pages for one, pages in taken.items() if one != numa_node)
         return Finding(
-            verdict=Verdict.NOT_OBSERVABLE if why else Verdict.CONFORMS if holds else Verdict.DEVIATES,
+            verdict=Verdict.of(holds, why),
             subject=Subject.of_machine("the volume of huge pages"),
             cgroup="/",
             knob=KNOB,

@@ -50,7 +50,7 @@ def order_finding(text: str, *, where: str) -> Finding:
     shown = ", ".join(f"{name} with priority {priority}: {in_use} KiB" for priority, name, _, in_use in rows)
     holds = all(not in_use for _, _, in_use in after)
     return Finding(
-        verdict=Verdict.NOT_OBSERVABLE if why else Verdict.CONFORMS if holds else Verdict.DEVIATES,
+        verdict=Verdict.of(holds, why),
         subject=Subject.of_machine("the swap devices"),
         cgroup="/",
         knob=SWAPS,

@@ -59,7 +59,7 @@ def drift_finding(found: Sequence[Finding], pod: Pod, knob: Knob, setter: Setter
     of_the_pod = [one for one in found if one.knob == knob and one.verdict is Verdict.DEVIATES]
     expected = f"{of_the_pod[0].subject if of_the_pod else f'pod {pod.name}'}: {knob}"
     return Finding(
-        verdict=Verdict.CONFORMS if drifted == expected else Verdict.DEVIATES,
+        verdict=Verdict.of(drifted == expected),
         subject=Subject.of_pod(pod.namespace, pod.name),
         cgroup=of_the_pod[0].cgroup if of_the_pod else "",
         knob="drift",

@@ -35,14 +35,14 @@ def refused_finding(
     unsure = VERSION_UNKNOWN if container.in_doubt else ""
     if update and not container.runtimes.oci.modelled:
         unsure = without_update(container.runtimes.oci)
-    verdict = Verdict.CONFORMS if must else Verdict.NOT_OBSERVABLE if unsure else Verdict.DEVIATES
+    why_not = "" if must else unsure
     return request_finding(
-        verdict,
+        Verdict.of(bool(must), why_not),
         subject=subject,
         update=update,
         expected=f"refused: {must}" if must else "taken",
         observed=f"refused: {error.data.get('details') or error}",
-        why_not=unsure if verdict is Verdict.NOT_OBSERVABLE else "",
+        why_not=why_not,
     )
 
 

@@ -152,7 +152,7 @@ class Resizing:
             observed = str(error.data["pending"])
         expected = f"{resize.outcome}: {resize.message}"
         condition = Finding(
-            verdict=Verdict.CONFORMS if observed == expected else Verdict.DEVIATES,
+            verdict=Verdict.of(observed == expected),
             subject=Subject.of_pod(resize.namespace, resize.name),
             cgroup=str(cgroup.path),
             knob="PodResizePending",
@@ -186,7 +186,7 @@ class Resizing:
         status = self.runtime.status(handle, deadline=Deadline.after(ASKING_SECONDS))
         same = handle.id == container_id and status.state is ContainerState.RUNNING
         return Finding(
-            verdict=Verdict.CONFORMS if same else Verdict.DEVIATES,
+            verdict=Verdict.of(same),
             subject=subject,
             cgroup="",
             knob="restart",

@@ -161,7 +161,7 @@ class Requests:
         left = sorted(now - below)
         self.left.extend(left)
         return Finding(
-            verdict=Verdict.DEVIATES if left else Verdict.CONFORMS,
+            verdict=Verdict.of(not left),
             subject=SUBJECT,
             cgroup=str(pod.planned.cgroup.path),
             knob="cgroup",

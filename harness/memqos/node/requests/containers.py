@@ -196,9 +196,8 @@ class Containers:
 
 def observed(knob: str, expected: str, seen: str, *, cgroup: str = "", why_not: str = "") -> Finding:
     """A finding that compares the runtime's action with the required one; why_not: why it is not observable."""
-    verdict = Verdict.CONFORMS if seen == expected else Verdict.DEVIATES
     return Finding(
-        verdict=Verdict.NOT_OBSERVABLE if why_not else verdict,
+        verdict=Verdict.of(seen == expected, why_not),
         subject=SUBJECT,
         cgroup=cgroup,
         knob=knob,

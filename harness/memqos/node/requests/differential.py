@@ -90,7 +90,7 @@ def _difference(request: str, mine: Finding, its: Finding, names: Sequence[str])
 
 def _found(request: str, about: Finding, *, expected: str, observed: str, right: bool) -> Finding:
     return Finding(
-        verdict=Verdict.CONFORMS if right else Verdict.DEVIATES,
+        verdict=Verdict.of(right),
         subject=about.subject.at(f"request {request}"),
         cgroup=about.cgroup,
         knob=about.knob,

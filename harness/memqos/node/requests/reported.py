@@ -115,7 +115,7 @@ def figure_finding(
     least, most = (max(0, bounds[0] - slack), bounds[-1] + slack) if bounds else (0, 0)
     right = seen is not None and least <= seen <= most
     return Finding(
-        verdict=Verdict.NOT_OBSERVABLE if why_not else Verdict.CONFORMS if right else Verdict.DEVIATES,
+        verdict=Verdict.of(right, why_not),
         subject=subject,
         cgroup=cgroup,
         knob=name,
@@ -211,7 +211,7 @@ def _agrees(
     verdict, expected, why_not = Verdict.NOT_OBSERVABLE, "the value of the file", "the file holds no number"
     if before is not None and after is not None:
         least, most = min(before, after) - slack, max(before, after) + slack
-        verdict = Verdict.CONFORMS if isinstance(told, int) and least <= told <= most else Verdict.DEVIATES
+        verdict = Verdict.of(isinstance(told, int) and least <= told <= most)
         expected, why_not = str(before) if least == most else f"from {least} to {most}", ""
     return Finding(
         verdict=verdict,
@@ -291,7 +291,7 @@ def oom_event_findings(runtime: Runtime, handle: ContainerHandle, *, deadline: D
 
 def _finding(knob: str, expected: str, observed: str, set_by: Setter) -> Finding:
     return Finding(
-        verdict=Verdict.CONFORMS if observed == expected else Verdict.DEVIATES,
+        verdict=Verdict.of(observed == expected),
         subject=SUBJECT,
         cgroup="",
         knob=knob,

@@ -87,37 +87,38 @@ def uncounted_findings(path: CgroupPath, pod: CgroupPath, reading: Reading, *, s
 
 def score_finding(path: CgroupPath, asked: str, seen: str, *, subject: Subject) -> Finding:
     """The oom_score_adj of a container's first process against the request. seen: "" without a process."""
-    verdict = Verdict.CONFORMS if seen == asked else Verdict.DEVIATES
+    why_not = "" if seen else "no process is in the container's cgroup"
     return Finding(
-        verdict=verdict if seen else Verdict.NOT_OBSERVABLE,
+        verdict=Verdict.of(seen == asked, why_not),
         subject=subject,
         cgroup=str(path),
         knob=OOM_SCORE_ADJ,
         set_by=Setter.RUNTIME,
         expected=asked,
         observed=seen,
-        why_not="" if seen else "no process is in the container's cgroup",
+        why_not=why_not,
     )
 
 
 def policy_finding(path: CgroupPath, policy: str, numa_maps: str, *, subject: Subject) -> Finding:
     """The NUMA memory policy of a container's first process. policy: as expected. numa_maps: "" without a process."""
     seen = policy_in(numa_maps)
+    why_not = "" if seen else "no process in the container's cgroup has a readable numa_maps"
     return Finding(
-        verdict=(Verdict.CONFORMS if seen == policy else Verdict.DEVIATES) if seen else Verdict.NOT_OBSERVABLE,
+        verdict=Verdict.of(seen == policy, why_not),
         subject=subject,
         cgroup=str(path),
         knob="memory policy",
         set_by=Setter.RUNTIME,
         expected=policy,
         observed=seen,
-        why_not="" if seen else "no process in the container's cgroup has a readable numa_maps",
+        why_not=why_not,
     )
 
 
 def _neighbour(path: CgroupPath, knob: str, *, expected: str, observed: str) -> Finding:
     return Finding(
-        verdict=Verdict.CONFORMS if expected == observed else Verdict.DEVIATES,
+        verdict=Verdict.of(expected == observed),
         subject=_BESIDE,
         cgroup=str(path),
         knob=knob,
@@ -161,7 +162,7 @@ def scope_findings(
         observed = knob.parse(text)
         right = observed == expected.value if exact else _covers(observed, expected.value)
         yield Finding(
-            verdict=Verdict.CONFORMS if right else Verdict.DEVIATES,
+            verdict=Verdict.of(right),
             subject=subject.scope(),
             cgroup=str(path),
             knob=f"{knob} of the scope",
