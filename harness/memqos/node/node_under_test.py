@@ -17,7 +17,7 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.placement import table_after
 from memqos.engine.plan import Plan, PlannedPod
-from memqos.engine.resize import resize_pods, taken_over
+from memqos.engine.resize import ResizePlan, resize_pods, taken_over
 from memqos.engine.translate.versions import TRIXIE, Feature, Runtimes
 from memqos.errors import EnactorNotAbleError, UsageError
 from memqos.model.knob import Knob
@@ -342,17 +342,14 @@ class NodeUnderTest:
 
     def kubelet_verbs(self, population: Population) -> KubeletVerbs:
         """Verbs about a real kubelet for these pods; EnactorNotAbleError if memqos is in its place."""
-        return KubeletVerbs(
-            answers=self._enactor.answers(),
-            tree=self.tree,
-            population=population,
-            page_size=self.facts.page_size,
-            cpus=self.facts.cpus,
-        )
+        return self._verbs_of_kubelet(KubeletVerbs, population)
 
     def eviction_verbs(self, population: Population) -> EvictionVerbs:
         """Verbs about a real kubelet's evictions; EnactorNotAbleError if memqos is in its place."""
-        return EvictionVerbs(
+        return self._verbs_of_kubelet(EvictionVerbs, population)
+
+    def _verbs_of_kubelet(self, kind: Callable[..., Verbs], population: Population) -> Verbs:
+        return kind(
             answers=self._enactor.answers(),
             tree=self.tree,
             population=population,
@@ -373,13 +370,8 @@ class NodeUnderTest:
         followed, for which a real kubelet takes up to a minute. EnactorNotAbleError for a resize that the
         kubelet defers or finds infeasible, UsageError for one that is none, MachineryError for a step that fails.
         """
-        standing = self._occupancy.with_pod(pod)
-        require(self._enactor, Ability.RESIZE)
-        desired = with_resources_of(pod, to)
-        running = [one.pod for one in population.pods.values()]
-        plan = resize_pods(running, [desired], self.kubelet(kubelet), standing=population.plan)
+        resizing, plan, [desired] = self._resizing(population, [pod], kubelet, Ability.RESIZE, to=[to])
         self._recorder.plan(plan.after)
-        resizing = Resizing(runtime=self.runtime, standing=standing, read=self._read_and_record)
         with self._health.guarded():
             return resizing.carry_out(plan, plan.resizes[0], desired, population, above=above)
 
@@ -388,13 +380,8 @@ class NodeUnderTest:
 
         EnactorNotAbleError if memqos is in the kubelet's place, or if the kubelet does not resize in place.
         """
-        standing = self._occupancy.with_pod(pod)
-        require(self._enactor, Ability.ANSWER)
-        require(self._enactor, Ability.RESIZE)
-        desired = with_resources_of(pod, to)
-        running = [one.pod for one in population.pods.values()]
-        plan = resize_pods(running, [desired], self.kubelet(kubelet), standing=population.plan)
-        resizing = Resizing(runtime=self.runtime, standing=standing, read=self._read_and_record)
+        needed = Ability.ANSWER, Ability.RESIZE
+        resizing, plan, [desired] = self._resizing(population, [pod], kubelet, *needed, to=[to])
         with self._health.guarded():
             return resizing.refuse(plan, plan.resizes[0], desired, population)
 
@@ -405,15 +392,22 @@ class NodeUnderTest:
 
         pods, to: both pods and the pods with their wanted resources.
         """
+        resizing, plan, desired = self._resizing(population, pods, kubelet, Ability.ANSWER, to=to)
+        grows, shrinks = (next(one for one in plan.resizes if one.uid == pod.uid) for pod in pods)
+        with self._health.guarded():
+            return resizing.make_room(plan, grows, shrinks, desired[1], population)
+
+    def _resizing(
+        self, population: Population, pods: Sequence[Pod], kubelet: KubeletCase, *needed: Ability, to: Sequence[Pod]
+    ) -> tuple[Resizing, ResizePlan, Sequence[Pod]]:
+        """What resizes pods of the population, its plan, and the pods with their wanted resources."""
         standing = self._occupancy.with_pod(pods[0])
-        require(self._enactor, Ability.ANSWER)
+        for ability in needed:
+            require(self._enactor, ability)
         desired = [with_resources_of(pod, other) for pod, other in zip(pods, to, strict=True)]
         running = [one.pod for one in population.pods.values()]
         plan = resize_pods(running, desired, self.kubelet(kubelet), standing=population.plan)
-        grows, shrinks = (next(one for one in plan.resizes if one.uid == pod.uid) for pod in pods)
-        resizing = Resizing(runtime=self.runtime, standing=standing, read=self._read_and_record)
-        with self._health.guarded():
-            return resizing.make_room(plan, grows, shrinks, desired[1], population)
+        return Resizing(runtime=self.runtime, standing=standing, read=self._read_and_record), plan, desired
 
     def drift_of_pod(self, population: Population, pod: Pod) -> Sequence[Finding]:
         """A foreign write to the pod's cgroup changes that file only, until the cgroup is reconciled.
