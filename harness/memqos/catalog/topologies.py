@@ -165,11 +165,9 @@ def hugepages_of(file: CheckedFile, place: Place, counts: HugePageCounts, memory
 SAME_DIE = 11
 ELSEWHERE = 21
 THREADS = 2
-MOST = MOST_NUMA_NODES
-"""The largest count."""
 
-_GroupCount = Annotated[int, Meta(ge=1, le=MOST, description="a whole number from 1 to 128")]
-_Cores = Annotated[int, Meta(ge=0, le=MOST, description="a whole number from 0 to 128")]
+_GroupCount = Annotated[int, Meta(ge=1, le=MOST_NUMA_NODES, description="a whole number from 1 to 128")]
+_Cores = Annotated[int, Meta(ge=0, le=MOST_NUMA_NODES, description="a whole number from 0 to 128")]
 _Size = Annotated[str, Meta(pattern="^(0|[0-9]{1,7}[MGmg])$", description='a size such as "2G" or "512M"')]
 _Distance = Annotated[int, Meta(ge=11, le=255, description="a whole number from 11 to 255")]
 

@@ -89,20 +89,8 @@ def guarded(
     Raises EnvironmentNotAbleError if another run uses the machine or it cannot be guarded, and at the end TargetError
     with what could not be removed.
     """
-    request = {
-        "lock": LOCK,
-        "silence": SILENCE_SECONDS,
-        "patience": PATIENCE_SECONDS,
-        "removal": REMOVAL_SECONDS,
-        "settling": SETTLING_SECONDS,
-        "socket": socket,
-        "label": MADE_BY_LABEL,
-        "engine": engine,
-        "sandbox": SANDBOX_LABEL,
-        "bundles": BUNDLES if bundles else "",
-        "mounts": dict(hierarchy.mounts),
-        "folders": MADE_IN,
-    }
+    request = {"socket": socket, "engine": engine, "bundles": BUNDLES if bundles else "", **_same_everywhere()}
+    request["mounts"] = dict(hierarchy.mounts)
     sent = program()
     with target.open(sent.command) as process:
         guard = Guard(AgentProcess(process, sent))
@@ -123,6 +111,20 @@ def guarded(
                 where=target.address,
                 next_step="If the connection was lost, the cleanup process there removes the rest: check in a minute.",
             )
+
+
+def _same_everywhere() -> dict[str, object]:
+    """The part of a guard's request that no machine changes."""
+    return {
+        "lock": LOCK,
+        "silence": SILENCE_SECONDS,
+        "patience": PATIENCE_SECONDS,
+        "removal": REMOVAL_SECONDS,
+        "settling": SETTLING_SECONDS,
+        "label": MADE_BY_LABEL,
+        "sandbox": SANDBOX_LABEL,
+        "folders": MADE_IN,
+    }
 
 
 def _show_life(guard: Guard, ended: threading.Event) -> None:
