@@ -18,7 +18,7 @@ from typing import Protocol, TypeVar
 
 from memqos.errors import DeadlineError
 
-__all__ = ["SYSTEM_CLOCK", "WAITS", "Clock", "Deadline", "SystemClock", "Waits", "utc_now", "wait"]
+__all__ = ["SYSTEM_CLOCK", "WAITS", "Clock", "Deadline", "SystemClock", "Waits", "utc_now", "wait", "wait_or_last"]
 
 T = TypeVar("T")
 
@@ -168,6 +168,21 @@ def wait(
     """
     with WAITS.during(condition, deadline.clock):
         return _observed(condition, observe, deadline=deadline, until=until, every=every, shown=shown)
+
+
+def wait_or_last(
+    condition: str,
+    observe: Callable[[], T],
+    *,
+    deadline: Deadline,
+    until: Callable[[T], bool] = bool,
+    every: float | None = None,
+) -> T:
+    """The same for a finding: what is observed after the deadline, instead of an error."""
+    try:
+        return wait(condition, observe, deadline=deadline, until=until, every=every)
+    except DeadlineError:
+        return observe()
 
 
 def _observed(

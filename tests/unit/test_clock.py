@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 
-from memqos.clock import WAITS, Deadline, Waits, wait
+from memqos.clock import WAITS, Deadline, Waits, wait, wait_or_last
 from memqos.errors import DeadlineError
 
 
@@ -89,3 +89,11 @@ def test_a_wait_counts_though_it_ends_in_an_error() -> None:
         clock.sleep(3)
         raise KeyError
     assert waits.take() == {"it ends": 3.0}
+
+
+@pytest.mark.parametrize(("good", "found"), [(2, 2), (99, 4)], ids=["in time", "never"])
+def test_a_finding_takes_the_observation_after_the_deadline_instead_of_an_error(good: int, found: int) -> None:
+    clock, looks = HandClock(), iter(range(99))
+    deadline = Deadline.after(0.5, clock)
+    seen = wait_or_last("it is good", lambda: next(looks), until=lambda n: n == good, every=0.2, deadline=deadline)
+    assert seen == found

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memqos.cgroupfs.tree import CgroupTree
-from memqos.clock import Deadline, wait
+from memqos.clock import Deadline, wait_or_last
 from memqos.enactor.base import KubeletAnswers, MemoryVolume
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, subject_of
 from memqos.engine.node.placement import status_allocatable
 from memqos.engine.plan import PlannedCgroup
-from memqos.errors import DeadlineError, EnactorNotAbleError
+from memqos.errors import EnactorNotAbleError
 from memqos.model.knob import Absent, Bytes, Knob
 from memqos.model.path import CgroupPath
 from memqos.model.pod import ContainerKind
@@ -77,16 +77,13 @@ class KubeletVerbs:
 
     def _repaired(self, cgroup: PlannedCgroup, knob: Knob) -> Finding:
         expected = str(cgroup.knobs[knob].value)
-        try:
-            seen = wait(
-                f"{knob} of {cgroup.path} is {expected} again",
-                lambda: self._text(cgroup.path, knob),
-                until=lambda text: text == expected,
-                every=1.0,
-                deadline=Deadline.after(self.repair_seconds),
-            )
-        except DeadlineError:
-            seen = self._text(cgroup.path, knob)
+        seen = wait_or_last(
+            f"{knob} of {cgroup.path} is {expected} again",
+            lambda: self._text(cgroup.path, knob),
+            until=lambda text: text == expected,
+            every=1.0,
+            deadline=Deadline.after(self.repair_seconds),
+        )
         return _finding(cgroup, subject_of(cgroup), knob, expected, seen)
 
     def never_repairs_pods(self) -> Sequence[Finding]:
@@ -157,16 +154,13 @@ class KubeletVerbs:
             kernel, told = seen
             return all(one is not None and abs(one - kernel) <= slack for one in told.values())
 
-        try:
-            kernel, told = wait(
-                f"the kubelet reports {field} of {path}",
-                looked,
-                until=agree,
-                every=2.0,
-                deadline=Deadline.after(self.report_seconds),
-            )
-        except DeadlineError:
-            kernel, told = looked()
+        kernel, told = wait_or_last(
+            f"the kubelet reports {field} of {path}",
+            looked,
+            until=agree,
+            every=2.0,
+            deadline=Deadline.after(self.report_seconds),
+        )
         return Finding(
             verdict=Verdict.of(agree((kernel, told))),
             subject=Subject.of_container(key[1], self._pod_name(key[0])),
@@ -212,16 +206,13 @@ class KubeletVerbs:
         def over(seen: tuple[int | None, int]) -> bool:
             return agree(seen) or (seen[0] is not None and seen[0] > seen[1] * 1000)
 
-        try:
-            told, after = wait(
-                f"{source} reports the CPU pressure of {cgroup.path}",
-                looked,
-                until=over,
-                every=2.0,
-                deadline=Deadline.after(self.report_seconds),
-            )
-        except DeadlineError:
-            told, after = looked()
+        told, after = wait_or_last(
+            f"{source} reports the CPU pressure of {cgroup.path}",
+            looked,
+            until=over,
+            every=2.0,
+            deadline=Deadline.after(self.report_seconds),
+        )
         return Finding(
             verdict=Verdict.of(agree((told, after))),
             subject=subject_of(cgroup, self.population.pods[uid].planned),

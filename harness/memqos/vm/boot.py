@@ -37,7 +37,7 @@ from memqos.vm.qemu.launch import Ingredients, launch
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.qemu.spec import Accelerator
 
-__all__ = ["boot", "make_log_dir", "restore_machine", "start_machine"]
+__all__ = ["boot", "make_log_dir", "rechecking", "restore_machine", "start_machine"]
 
 BOOT_SECONDS = 300
 """From QEMU's start to all units being up: twenty seconds on an idle host, minutes on a busy one."""
@@ -91,15 +91,20 @@ def boot(
         machine = machine or start_machine(stack, making, image_cache, progress)
         machine.recheck = _both(machine.recheck, making.image, image_cache, progress)
         machine.profile, machine.image = profile, making.image
-        try:
+        with rechecking(machine):
             put_in(machine, choices)
             yield machine
-        except MachineryError as error:
-            if machine.recheck():
-                raise
-            raise DamagedOriginError(
-                error.what, where=error.where, next_step=error.next_step, data=error.data
-            ) from error
+
+
+@contextlib.contextmanager
+def rechecking(machine: Machine) -> Iterator[None]:
+    """After a MachineryError the machine's origin is checked in full: DamagedOriginError if it was damaged."""
+    try:
+        yield
+    except MachineryError as error:
+        if machine.recheck():
+            raise
+        raise DamagedOriginError(error.what, where=error.where, next_step=error.next_step, data=error.data) from error
 
 
 def _both(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from memqos.catalog.requests import AnyRequestCase, OciRequestCase
 from memqos.cgroupfs.tree import CgroupTree
-from memqos.clock import SYSTEM_CLOCK, Deadline, wait
+from memqos.clock import SYSTEM_CLOCK, Deadline, wait, wait_or_last
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.answer.unrequested_files import Unnamed, unnamed_findings
@@ -36,7 +36,7 @@ from memqos.engine.translate.requested import (
 from memqos.engine.translate.resources import OciResources
 from memqos.engine.translate.specification import unspecified
 from memqos.engine.translate.versions import Feature
-from memqos.errors import DeadlineError, MachineryError, NonconformanceError, RuntimeCallError
+from memqos.errors import MachineryError, NonconformanceError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
@@ -149,15 +149,12 @@ class Requests:
 
     def nothing_left(self, pod: AdmittedPod, below: frozenset[str]) -> Finding:
         """After a refusal the pod's cgroup has what it had before; systemd takes a moment to remove a scope."""
-        try:
-            now = wait(
-                "nothing is left below the pod's cgroup",
-                lambda: self.below(pod),
-                until=lambda names: names <= below,
-                deadline=Deadline.after(REMOVED_AGAIN_SECONDS if self.left else REMOVED_SECONDS),
-            )
-        except DeadlineError:
-            now = self.below(pod)
+        now = wait_or_last(
+            "nothing is left below the pod's cgroup",
+            lambda: self.below(pod),
+            until=lambda names: names <= below,
+            deadline=Deadline.after(REMOVED_AGAIN_SECONDS if self.left else REMOVED_SECONDS),
+        )
         left = sorted(now - below)
         self.left.extend(left)
         return Finding(

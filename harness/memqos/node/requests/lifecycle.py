@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from memqos.catalog.requests import RequestCase
-from memqos.clock import SYSTEM_CLOCK, Deadline, wait
+from memqos.clock import SYSTEM_CLOCK, Deadline, wait, wait_or_last
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.requested import RequestedContainer, requested, requested_again
 from memqos.engine.translate.versions import RuntimeName
-from memqos.errors import DeadlineError, MachineryError
+from memqos.errors import MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.node.pods.refusal import NAME, SUBJECT
@@ -155,15 +155,12 @@ class LifecycleVerbs:
 
     def _left_since(self, before: Inventory) -> Inventory:
         """What is still left after a grace period."""
-        try:
-            return wait(
-                "nothing is left of removed pods",
-                lambda: self._inventory().beyond(before),
-                until=lambda left: not left,
-                deadline=Deadline.after(GONE_SECONDS),
-            )
-        except DeadlineError:
-            return self._inventory().beyond(before)
+        return wait_or_last(
+            "nothing is left of removed pods",
+            lambda: self._inventory().beyond(before),
+            until=lambda left: not left,
+            deadline=Deadline.after(GONE_SECONDS),
+        )
 
     def _inventory(self) -> Inventory:
         return inventory_of(

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memqos.clock import Deadline
-from memqos.errors import DamagedOriginError, MachineError, MachineryError, UsageError
+from memqos.errors import MachineError, UsageError
 from memqos.model.topology import Topology
 from memqos.target.base import Target, checked
 from memqos.vm.architecture import Architecture
-from memqos.vm.boot import make_log_dir, restore_machine, start_machine
+from memqos.vm.boot import make_log_dir, rechecking, restore_machine, start_machine
 from memqos.vm.cache.entry import Image, list_images
 from memqos.vm.cache.store import Cache, client_key, public_half
 from memqos.vm.checkpoint import Making
@@ -129,14 +129,8 @@ def boot_image(
         with _naming_the_option():
             machine = restore_machine(stack, making, cache, progress) if checkpoint else None
             machine = machine or start_machine(stack, making, cache, progress, seconds=BOOT_SECONDS)
-        try:
+        with rechecking(machine):
             yield machine
-        except MachineryError as error:
-            if machine.recheck():
-                raise
-            raise DamagedOriginError(
-                error.what, where=error.where, next_step=error.next_step, data=error.data
-            ) from error
 
 
 @contextlib.contextmanager

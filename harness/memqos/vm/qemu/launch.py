@@ -214,29 +214,12 @@ def ssh_config(*, port: int, identity: Path, known_hosts: Path) -> str:
     Key exchange, cipher and MAC are the cheapest ones: the traffic never leaves this host, and the guest may be
     emulated. There chacha20-poly1305, ssh's default, takes twice as long as this cipher with this MAC.
     """
-    return f"""Host {HOST_ALIAS}
-  HostName 127.0.0.1
-  Port {port}
-  User root
-  HostKeyAlias {HOST_ALIAS}
-  IdentityFile "{identity}"
-  IdentitiesOnly yes
-  IdentityAgent none
-  UserKnownHostsFile "{known_hosts}"
-  GlobalKnownHostsFile /dev/null
-  StrictHostKeyChecking yes
+    own = """StrictHostKeyChecking yes
   HostKeyAlgorithms ssh-ed25519
   KexAlgorithms curve25519-sha256
   Ciphers aes128-ctr
-  MACs umac-64-etm@openssh.com
-  BatchMode yes
-  ForwardAgent no
-  ForwardX11 no
-  Compression no
-  LogLevel ERROR
-  ServerAliveInterval {ALIVE_EVERY}
-  ServerAliveCountMax {ALIVE_MISSES}
-"""
+  MACs umac-64-etm@openssh.com"""
+    return _ssh_config(own, port=port, identity=identity, user="root", known_hosts=known_hosts)
 
 
 def foreign_ssh_config(*, port: int, identity: Path, user: str, known_hosts: Path) -> str:
@@ -244,6 +227,11 @@ def foreign_ssh_config(*, port: int, identity: Path, user: str, known_hosts: Pat
 
     The port is QEMU's on this host's loopback, so that no other machine can answer there.
     """
+    own = "StrictHostKeyChecking accept-new"
+    return _ssh_config(own, port=port, identity=identity, user=user, known_hosts=known_hosts)
+
+
+def _ssh_config(own: str, *, port: int, identity: Path, user: str, known_hosts: Path) -> str:
     return f"""Host {HOST_ALIAS}
   HostName 127.0.0.1
   Port {port}
@@ -254,7 +242,7 @@ def foreign_ssh_config(*, port: int, identity: Path, user: str, known_hosts: Pat
   IdentityAgent none
   UserKnownHostsFile "{known_hosts}"
   GlobalKnownHostsFile /dev/null
-  StrictHostKeyChecking accept-new
+  {own}
   BatchMode yes
   ForwardAgent no
   ForwardX11 no
