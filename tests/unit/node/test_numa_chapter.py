@@ -15,7 +15,7 @@ from tests.unit.node.memory import MemoryBench
 from tests.unit.node.samples import course, done, files, sample
 from tests.unit.node.test_preconditions import findings_of
 
-MODULE, FULL, SPILLING = (chapter("numa", file) for file in ("", "full_zone", "spilling"))
+MODULE, FULL, SPILLING = (chapter("numa", file) for file in ("", "full_numa_node", "spilling"))
 STATIC = KUBELETS["v1.36-static"]
 ADMISSION = [
     "test_pods_are_placed_in_order_until_no_numa_node_has_room",

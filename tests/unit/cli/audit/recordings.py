@@ -23,7 +23,7 @@ def cluster(data):
         data["pods"].append(pod)
 
 
-ONE_ZONE = TREES / "v1.36.3.static-single-numa.json"
+ONE_NUMA_NODE = TREES / "v1.36.3.static-single-numa.json"
 
 
 def scopes(data, below):

@@ -100,7 +100,7 @@ def test_memory_with_changed_samples_is_not_trusted_despite_equal_times(make):
 
 def test_a_manifest_is_written_last_and_names_every_file(make):
     files = json.loads((make("a") / "checkpoint.json").read_text())["files"]
-    assert sorted(files) == ["console.log", "root.qcow2", "state", "numa0.ram"]
+    assert sorted(files) == ["console.log", "numa0.ram", "root.qcow2", "state"]
     assert files["numa0.ram"]["bytes"] == 64 * MIB
 
 
@@ -170,7 +170,7 @@ def test_a_checkpoint_without_whole_file_hashes_counts_as_damaged(make):
     manifest = json.loads((folder / "checkpoint.json").read_text())
     del manifest["whole"]
     (folder / "checkpoint.json").write_text(json.dumps(manifest))
-    assert damaged_checkpoint_files(load_checkpoint(folder)) == ["console.log", "root.qcow2", "state", "numa0.ram"]
+    assert damaged_checkpoint_files(load_checkpoint(folder)) == ["console.log", "numa0.ram", "root.qcow2", "state"]
 
 
 def test_a_damaged_checkpoint_is_removed_with_a_note(make, cache):

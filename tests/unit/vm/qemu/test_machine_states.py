@@ -12,7 +12,7 @@ from memqos.vm.qemu import machine as module
 from memqos.vm.qemu.launch import ssh_config
 from memqos.vm.qemu.machine import Machine, MachineState
 from memqos.vm.qemu.run import MAX_BASE, runtime_folder
-from tests.golden.qemu.test_qemu_arguments import TWO_ZONES
+from tests.golden.qemu.test_qemu_arguments import TWO_NUMA_NODES
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def make(tmp_path, group):
         program = tmp_path / "qemu"
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
-        spec = replace(TWO_ZONES, serial_log=tmp_path / "serial.log", qmp_socket=tmp_path / "qmp.sock")
+        spec = replace(TWO_NUMA_NODES, serial_log=tmp_path / "serial.log", qmp_socket=tmp_path / "qmp.sock")
         return Machine(
             spec, qemu=Qemu(program=program, version=(10, 0, 2)), group=group, qemu_log=tmp_path / "qemu.log"
         )
