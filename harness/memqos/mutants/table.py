@@ -16,8 +16,8 @@ from msgspec import Meta, Struct, to_builtins
 from memqos.catalog.data import data_root
 from memqos.errors import ManifestError, UnknownNameError, UsageError
 from memqos.model.knob import Knob
-from memqos.model.quantity import Quantity
-from memqos.mutants.programs.oci_runtime import ACTS, CHANGES
+from memqos.model.quantity import Quantity, QuantityError
+from memqos.mutants.programs.oci_runtime import ACTS, CHANGES, WORDS
 from memqos.validation import CheckedFile, Parsed
 
 __all__ = [
@@ -100,6 +100,27 @@ def _check_argument(do: str, to: _Amount | None) -> None:
         raise ValueError(f"'{do}' needs 'to'.")
 
 
+_ORDERS = ("<", ">", "<=", ">=")
+_EQUALITIES = ("=", "!=")
+
+
+def _check_condition(when: str) -> None:
+    """Raises ValueError for a condition that no value can meet because of its form."""
+    operator, _, value = when.partition(" ")
+    if not when or when in WORDS or (operator in _EQUALITIES and value.strip()):
+        return
+    if operator in _ORDERS:
+        try:
+            text = str(_Amount.parse(value)) if value else ""
+        except QuantityError as error:
+            raise ValueError(f"'when': {error}.") from None
+        if text.startswith("@") or text.removeprefix("-").isdecimal():
+            return
+    known = ", ".join(f"'{word}'" for word in WORDS)
+    forms = f"{', '.join((*_ORDERS, *_EQUALITIES))}, a space and an amount or @field, or {known}"
+    raise ValueError(f"'when' must be one of {forms}, not '{when[:40]}'.")
+
+
 class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One change of a document.
 
@@ -118,6 +139,7 @@ class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.do not in CHANGES:
             raise ValueError(f"'do' must be one of {', '.join(CHANGES)}, not '{self.do[:40]}'.")
         _check_argument(self.do, self.to)
+        _check_condition(self.when)
 
     def document(self) -> dict[str, Any]:
         """As JSON for the programs."""
@@ -144,8 +166,8 @@ class Only(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     only if a request has these fields.
     """
 
-    container: int | None = None
-    update: int | None = None
+    container: Annotated[int, Meta(ge=1, description="a number from 1")] | None = None
+    update: Annotated[int, Meta(ge=1, description="a number from 1")] | None = None
     again: bool = False
     entered: bool = False
     requires: tuple[str, ...] = ()
@@ -199,6 +221,13 @@ class OciFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         written["only"] = {name: value for name, value in written["only"].items() if value}
         return {name: value for name, value in written.items() if value}
 
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it has a fault at all; a wrong `events` reports no events."""
+        changes = self.change or self.process or self.spec or self.answer or self.write
+        done = self.acts or self.unit or self.skip or self.fail or self.restores or self.parent or self.program
+        return bool(changes or done) or "events" in self.on
+
 
 _METHODS = (
     "RunPodSandbox",
@@ -245,6 +274,11 @@ class CriFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if self.method not in _METHODS:
             raise ValueError(f"'method' must be one of {', '.join(_METHODS)}, not '{self.method[:40]}'.")
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it has a fault at all."""
+        return bool(self.request or self.reply or self.skip or self.fail or self.of)
 
 
 _MOST_WEIGHT = 10000
@@ -312,6 +346,11 @@ class MachineFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     before: str = ""
     loop: str = ""
     after: str = ""
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it has a fault at all."""
+        return bool(self.before or self.loop)
 
 
 class Mutant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -398,6 +437,9 @@ def _of_file(path: Path) -> Iterator[Mutant]:
             if len(tables) != 1 or tables[0] not in wanted:
                 what = f"a mutant of kind '{mutant.kind}' has exactly one table: {' or '.join(wanted)}."
                 raise file.error(what, (name,), field=name)
+        for table in tables:
+            if not getattr(mutant, table).is_wrong:
+                raise file.error(f"'{table}' has no fault: nothing is done otherwise.", (name, table), field=name)
         if not (mutant.knobs or mutant.equivalent):
             raise file.error("missing required field 'knobs': the files that a claim must name.", (name,), field=name)
         if mutant.oci is not None and mutant.oci.program and not (path.parent / mutant.oci.program).is_file():

@@ -194,3 +194,20 @@ def test_another_answer(runtime) -> None:
     fault = {"on": ["state"], "answer": [{"do": "set", "field": "status", "to": "created", "when": ""}]}
     runtime(fault, "create", *runtime.bundle, ID)
     assert json.loads(runtime(fault, "state", ID).stdout)["status"] == "created"
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "holds"),
+    [
+        ("<= 4096", 4096, True),
+        ("<= 4096", 4097, False),
+        ("!= 4096", 4097, True),
+        ("!= 4096", "4096", False),
+        ("!= max", "4096", True),
+        ("!= max", "max", False),
+        ("!= @memory/limit", 2, True),
+        ("!= @memory/limit", -1, False),
+    ],
+)
+def test_conditions_of_a_change(condition: str, value: object, holds: bool) -> None:
+    assert oci_runtime.meets({"memory": {"limit": -1}}, value, condition) is holds

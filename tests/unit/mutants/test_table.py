@@ -123,6 +123,22 @@ def test_a_planned_file_that_no_kubelet_writes_is_named(loaded) -> None:
             'plan = { change = [{ level = "pod", file = "cpu.weight", do = "set", to = 0 }] }',
             "'to' of cpu.weight must be 1 to 10000, not '0'",
         ),
+        *(
+            (f'oci = {{ on = ["create"], change = [{{ do = "drop", field = "a", when = "{when}" }}] }}', told)
+            for when, told in (
+                ("<4Mi", "'when' must be one of <, >, <=, >=, =, !=, a space and an amount or @field, or 'odd',"),
+                ("~ 5", "or 'odd', 'odd pages', 'unknown', not '~ 5'"),
+                ("< much", "not '< much'"),
+                ("odd page", "not 'odd page'"),
+                ("= ", "not '= '"),
+                ("<", "not '<'"),
+                ("> 4mb", "'when': '4mb' is not a quantity"),
+            )
+        ),
+        ('oci = { on = ["create"], only = { container = 0 }, skip = true }', "must be a number from 1, not 0"),
+        ('oci = { on = ["create"], late = 2 }', "'oci' has no fault: nothing is done otherwise"),
+        ('cri = { method = "Version", number = 2 }', "'cri' has no fault"),
+        ('plan = { pods = ["burstable"] }', "'plan' has no fault"),
         ('cri = { method = "Create" }', "'method' must be one of RunPodSandbox"),
     ],
 )

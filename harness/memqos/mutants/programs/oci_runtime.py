@@ -80,22 +80,30 @@ def _amounts(section: Document) -> Iterator[tuple[Document, str]]:
 
 
 def meets(document: Document, value: object, condition: str) -> bool:
-    """Whether a value meets a condition: "< 4194304", "= -1", "= @memory/limit", "odd"; every value meets ""."""
+    """Whether a value meets a condition: "< 4194304", "= -1", "!= @memory/limit", "odd"; every value meets ""."""
     number = as_number(value)
     if condition in WORDS:
         return number is not None and number > 0 and WORDS[condition](number)
     operator, _, text = condition.partition(" ")
     if text.startswith("@"):
         other = as_number(value_of(document, text[1:]))
-        if other is not None and other < 0 and operator != "=":
+        if other is not None and other < 0 and operator not in {"=", "!="}:
             other = None  # -1 means no limit and cannot be compared
     else:
         other = as_number(text)
         if other is None:
-            return not condition or (operator == "=" and str(value) == text)
+            same = str(value) == text
+            return not condition or (operator == "=" and same) or (operator == "!=" and not same)
     if number is None or other is None:
         return False
-    return {"<": number < other, ">": number > other, "=": number == other, ">=": number >= other}[operator]
+    return {
+        "<": number < other,
+        ">": number > other,
+        "<=": number <= other,
+        ">=": number >= other,
+        "=": number == other,
+        "!=": number != other,
+    }[operator]
 
 
 WORDS: dict[str, Callable[[int], bool]] = {
