@@ -145,7 +145,7 @@ class Rig(Protocol):
 
     @property
     def pool(self) -> Executor | None:
-        """The threads of the lanes, which whoever opened the system waits for; None for one mutant at a time."""
+        """The threads of the lanes, which end before the system is closed; None: one mutant at a time."""
         ...
 
     def why_not(self, mutant: Mutant) -> str:

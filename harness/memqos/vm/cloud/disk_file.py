@@ -25,11 +25,11 @@ __all__ = [
     "OPTION",
     "DiskFile",
     "Firmware",
-    "architecture_in",
     "check_header",
     "disk_file",
-    "efi_partition_at",
+    "efi_partition",
     "firmware_of",
+    "loaders_in",
 ]
 
 OPTION = "--image"
@@ -78,17 +78,20 @@ BOOT_CODE = 440
 HEAD_SECTORS = 34
 """The MBR, GPT's header, and its 128 entries."""
 
-GPT_ENTRY = struct.Struct("<16s16sQ")
-"""The start of GPT's entry: type, unique id, first sector."""
+GPT_ENTRY = struct.Struct("<16s16sQQ")
+"""The start of GPT's entry: type, unique id, first sector, last sector."""
 
-MBR_ENTRY = struct.Struct("<4xB3xI")
-"""The start of an MBR's entry: type, first sector."""
+MBR_ENTRY = struct.Struct("<4xB3xII")
+"""An MBR's entry: type, first sector, number of sectors."""
 
 LOADERS = {b"BOOTX64 EFI": AMD64, b"BOOTAA64EFI": ARM64}
 """The names of UEFI's default boot loaders, as FAT's directories store them (UEFI specification, 3.5.1.1)."""
 
-LOADER_BYTES = 32 << 20
-"""The part of an EFI system partition that is searched for them: its first folders are at its start."""
+WINDOW = 32 << 20
+"""The bytes of an EFI system partition that are searched for them at a time; an entry of FAT's never crosses two."""
+
+MOST_WINDOWS = 32
+"""A folder is where its first file left it, so the whole partition is searched: at most this much, 1 GiB."""
 
 
 class Firmware(StrEnum):
@@ -149,8 +152,20 @@ def _examined(path: Path, _inode: int, size: int, _changed: int) -> DiskFile:
     sectors = _content(path, 0, HEAD_SECTORS * SECTOR)
     firmware, architecture = firmware_of(path, sectors), AMD64
     if firmware is Firmware.UEFI:
-        architecture = architecture_in(_content(path, efi_partition_at(sectors), LOADER_BYTES)) or _usual()
+        architecture = _of_loader(path, *efi_partition(sectors)) or _usual()
     return DiskFile(path=path, size=size, sha256=digest, firmware=firmware, architecture=architecture)
+
+
+def _of_loader(path: Path, at: int, size: int) -> Architecture | None:
+    """The architecture whose default boot loader this partition has, in bytes; None for none or several."""
+    found: set[str] = set()
+    for start in range(0, min(size, MOST_WINDOWS * WINDOW), WINDOW):
+        part = _content(path, at + start, min(WINDOW, size - start))
+        if not part:
+            break
+        found |= loaders_in(part)
+    known = {architecture.name: architecture for architecture in LOADERS.values()}
+    return known[found.pop()] if len(found) == 1 else None
 
 
 def _usual() -> Architecture:
@@ -247,27 +262,23 @@ def _content(path: Path, at: int, size: int) -> bytes:
             return file.read(size)
 
 
-def efi_partition_at(sectors: bytes) -> int:
-    """PURE. The offset in bytes of the EFI system partition, by a disk's first sectors; ValueError without one."""
+def efi_partition(sectors: bytes) -> tuple[int, int]:
+    """PURE. Offset and size in bytes of the EFI system partition, by a disk's first sectors; ValueError without one."""
     if sectors[SECTOR : SECTOR + 8] == GPT:
         for place in range(2 * SECTOR, len(sectors), 128):
-            kind, _, first = GPT_ENTRY.unpack_from(sectors, place)
+            kind, _, first, last = GPT_ENTRY.unpack_from(sectors, place)
             if kind == ESP:
-                return int(first) * SECTOR
+                return first * SECTOR, (last - first + 1) * SECTOR
     for place in range(446, 510, 16):
-        kind, first = MBR_ENTRY.unpack_from(sectors, place)
+        kind, first, count = MBR_ENTRY.unpack_from(sectors, place)
         if kind == MBR_ESP:
-            return int(first) * SECTOR
+            return first * SECTOR, count * SECTOR
     raise ValueError("the disk has no EFI system partition")
 
 
-def architecture_in(boot: bytes) -> Architecture | None:
-    """PURE. The architecture whose default boot loader an EFI system partition has; None for none or several.
-
-    boot: the partition's start.
-    """
-    found = {architecture.name: architecture for name, architecture in LOADERS.items() if name in boot}
-    return next(iter(found.values())) if len(found) == 1 else None
+def loaders_in(part: bytes) -> set[str]:
+    """PURE. The names of the architectures whose default boot loader this part of an EFI system partition names."""
+    return {architecture.name for name, architecture in LOADERS.items() if name in part}
 
 
 def firmware_of(path: Path, sectors: bytes) -> Firmware:

@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from memqos.errors import UsageError
-from memqos.vm.architecture import AMD64, ARM64
 from memqos.vm.cloud.disk_file import (
     HEADER,
     Firmware,
-    architecture_in,
     check_header,
     disk_file,
-    efi_partition_at,
+    efi_partition,
     firmware_of,
+    loaders_in,
 )
 
 ESP = bytes.fromhex("28732ac11ff8d211ba4b00a0c93ec93b")
@@ -108,12 +107,14 @@ def test_the_partition_table_decides_the_firmware(tmp_path, disk, firmware):
     assert firmware_of(tmp_path, disk) is firmware
 
 
-def partitions(*found, mbr_type=0xEE, mbr_first=1):
+def partitions(*found, mbr_type=0xEE, mbr_first=1, sectors=10):
     """The first 34 sectors of a disk with these GPT partitions, as (type, first sector), and one MBR partition."""
-    entry = bytes(4) + bytes([mbr_type]) + bytes(3) + struct.pack("<I", mbr_first) + bytes(4)
+    entry = bytes(4) + bytes([mbr_type]) + bytes(3) + struct.pack("<II", mbr_first, 10)
     mbr = bytes(446) + entry.ljust(64, b"\0") + b"\x55\xaa"
     table = b"EFI PART".ljust(512, b"\0") if found else bytes(512)
-    rows = [(kind + bytes(16) + struct.pack("<QQ", first, first + 9)).ljust(128, b"\0") for kind, first in found]
+    rows = [
+        (kind + bytes(16) + struct.pack("<QQ", first, first + sectors - 1)).ljust(128, b"\0") for kind, first in found
+    ]
     return mbr + table + b"".join(rows).ljust(32 * 512, b"\0")
 
 
@@ -126,28 +127,28 @@ def partitions(*found, mbr_type=0xEE, mbr_first=1):
     ],
 )
 def test_the_efi_partition_is_found(disk, at):
-    assert efi_partition_at(disk) == at
+    assert efi_partition(disk) == (at, 5120)
 
 
 def test_a_disk_may_have_no_efi_partition():
     with pytest.raises(ValueError, match="no EFI system partition"):
-        efi_partition_at(partitions((b"x" * 16, 2048), mbr_type=0x83))
+        efi_partition(partitions((b"x" * 16, 2048), mbr_type=0x83))
 
 
 @pytest.mark.parametrize(
-    ("boot", "architecture"),
+    ("boot", "architectures"),
     [
-        (b"BOOTX64 EFI", AMD64),
-        (b"FBX64   EFI" + bytes(21) + b"BOOTAA64EFI", ARM64),
-        (b"BOOTAA64EFI" + bytes(21) + b"BOOTX64 EFI", None),
-        (b"BOOTIA32EFI", None),
-        (rb"\EFI\BOOT\BOOTX64.EFI", None),
-        (b"", None),
+        (b"BOOTX64 EFI", {"amd64"}),
+        (b"FBX64   EFI" + bytes(21) + b"BOOTAA64EFI", {"arm64"}),
+        (b"BOOTAA64EFI" + bytes(21) + b"BOOTX64 EFI", {"amd64", "arm64"}),
+        (b"BOOTIA32EFI", set()),
+        (rb"\EFI\BOOT\BOOTX64.EFI", set()),
+        (b"", set()),
     ],
 )
-def test_the_default_boot_loader_names_the_architecture(boot, architecture):
+def test_the_default_boot_loader_names_the_architecture(boot, architectures):
     """Short names of FAT's directories, 8 and 3 bytes (UEFI specification, 3.5.1.1)."""
-    assert architecture_in(bytes(4096) + boot + bytes(4096)) is architecture
+    assert loaders_in(bytes(4096) + boot + bytes(4096)) == architectures
 
 
 @pytest.mark.parametrize(("name", "host", "architecture"), [
@@ -157,7 +158,7 @@ def test_the_default_boot_loader_names_the_architecture(boot, architecture):
 def test_an_image_is_of_the_architecture_of_its_boot_loader(tmp_path, monkeypatch, name, host, architecture):
     monkeypatch.setattr("platform.machine", lambda: host)
     raw, image = tmp_path / "disk.raw", tmp_path / "disk.qcow2"
-    disk = partitions((b"x" * 16, 34), (ESP, 2048)).ljust(2 << 20, b"\0") + name.ljust(1 << 20, b"\0")
+    disk = partitions((b"x" * 16, 34), (ESP, 2048), sectors=4 << 10).ljust(2 << 20, b"\0") + name.ljust(1 << 20, b"\0")
     raw.write_bytes(disk)
     subprocess.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw, image], check=True)
 
@@ -195,3 +196,22 @@ def test_an_encrypted_image_of_qemu_img_is_refused(tmp_path):
     subprocess.run(["qemu-img", "create", "-q", *secret, "-f", "qcow2", "-o", options, image, "4M"], check=True)
     with pytest.raises(UsageError, match="is encrypted"):
         disk_file(image)
+
+
+@pytest.mark.parametrize(("places", "architecture"), [
+    ({40 << 20: b"BOOTAA64EFI"}, "arm64"),
+    ({1 << 20: b"BOOTAA64EFI", 40 << 20: b"BOOTX64 EFI"}, "amd64"),
+    ({50 << 20: b"BOOTAA64EFI"}, "amd64"),
+], ids=["far", "two", "behind-the-partition"])  # fmt: skip
+def test_the_boot_loader_is_looked_for_in_the_whole_partition(tmp_path, monkeypatch, places, architecture):
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    raw, image = tmp_path / "disk.raw", tmp_path / "disk.qcow2"
+    with raw.open("wb") as disk:
+        disk.write(partitions((ESP, 2048), sectors=48 << 11))
+        for place, name in places.items():
+            disk.seek((1 << 20) + place)
+            disk.write(name)
+        disk.truncate(52 << 20)
+    subprocess.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw, image], check=True)
+
+    assert disk_file(image).architecture.name == architecture
