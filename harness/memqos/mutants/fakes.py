@@ -265,8 +265,7 @@ class FakeRig:
     @contextlib.contextmanager
     def under(self, mutant: Mutant | None, lane: int) -> Iterator[SystemUnderMutant]:  # noqa: ARG002
         """A node in memory, made for the mutant."""
-        own_pod = mutant is not None and mutant.own_pod
-        node, plant = self._node(mutant, at_once=own_pod)
+        node, plant = self._node(mutant, at_once=mutant is not None and mutant.needs_new_pod)
         if mutant is not None and mutant.plan is not None:
             self._switch.fault = mutant.plan
             try:

@@ -225,7 +225,7 @@ class MachineRig:
 
     def is_exclusive(self, mutant: Mutant) -> bool:
         """Whether the mutant writes above pods, needs a new pod, or affects the whole node."""
-        if mutant.oci is None or mutant.own_pod or mutant.oci.sandbox:
+        if mutant.oci is None or mutant.needs_new_pod or mutant.oci.sandbox:
             return True
         broad = any(one.at in _BROAD for one in mutant.oci.write)
         whole = any(
@@ -239,7 +239,9 @@ class MachineRig:
     def under(self, mutant: Mutant | None, lane: int) -> Iterator[SystemUnderMutant]:
         """The machine under a mutant; see `Rig`."""
         self._station.place.check_alive()
-        if mutant is not None and (mutant.plan is not None or mutant.own_pod or self._catalogue.is_behaviour(mutant)):
+        if mutant is not None and (
+            mutant.plan is not None or mutant.needs_new_pod or self._catalogue.is_behaviour(mutant)
+        ):
             self.close()
             with self._apart(mutant) as tried:
                 yield tried
@@ -345,9 +347,9 @@ class MachineRig:
     @contextlib.contextmanager
     def _own_pod(self, mutant: Mutant) -> Iterator[SystemUnderMutant]:
         """The system with a pod that starts after the fault was applied."""
-        assert mutant.oci is not None  # noqa: S101 - nothing else needs a pod of its own
+        wrong = self._wrong_server(mutant) if mutant.oci is None else self._wrong_runtime(mutant, mutant.oci, None)
         with (
-            self._wrong_runtime(mutant, mutant.oci, None),
+            wrong,
             self._node.requests_of_each([self._catalogue.pod("best-effort")], self._kubelet) as [requests],
         ):
             yield RequestsUnderMutant(requests, self._catalogue, self._known())

@@ -359,8 +359,8 @@ class Mutant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: the name of its table; file: the file that contains it. wrong: a sentence that describes the fault. knobs: the
     files or other knobs that findings may name. level: their levels. claims: the claims to try, in this order; empty
     for all that can notice it. runtimes: patterns of runtime names, empty for all of its kind. driver: "" for both.
-    fake: whether the fakes can imitate it. own_pod: whether it needs a new pod. equivalent: why no claim can notice it;
-    "" for a mutant that must be noticed.
+    fake: whether the fakes can imitate it. own_pod: whether the row asks for a new pod. equivalent: why no claim can
+    notice it; "" for a mutant that must be noticed.
     """
 
     name: str
@@ -384,6 +384,11 @@ class Mutant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def levels(self) -> tuple[Level, ...]:
         """The required levels of findings."""
         return (self.level,) if isinstance(self.level, Level) else self.level
+
+    @property
+    def needs_new_pod(self) -> bool:
+        """Whether it shows only in a pod made under it: so the row says, or it changes a sandbox's request."""
+        return self.own_pod or (self.cri is not None and self.cri.method == "RunPodSandbox" and bool(self.cri.request))
 
 
 _FAULT_OF = {

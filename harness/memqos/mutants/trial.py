@@ -358,7 +358,7 @@ def level_of(finding: Finding, pod: CgroupPath | None, case: Case) -> Level:
     subject = finding.subject
     if finding.knob in {"create", "update"}:
         return Level.REQUEST
-    if case.asks.verb == "sandbox_as_it_comes":
+    if case.asks.verb in {"sandbox_as_it_comes", "sandbox_in_its_parent"}:
         return Level.SANDBOX
     reported = finding.knob.startswith("stats ")  # their subject is the command that reports them
     if subject.part == "scope" or reported:

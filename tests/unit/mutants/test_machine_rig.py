@@ -5,15 +5,16 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from memqos.config.systems import SystemKey
 from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes
 from memqos.errors import MachineryError
 from memqos.model.node import CgroupDriver
 from memqos.mutants.cri_server import WrongServer
-from memqos.mutants.rigs import Catalogue
+from memqos.mutants.rigs import Catalogue, RequestsUnderMutant
 from memqos.mutants.session import MachineRig
-from memqos.mutants.table import load_mutants
+from memqos.mutants.table import CriFault, load_mutants
 from memqos.mutants.trial import Level
 from memqos.mutants.wrong_enactor import Switch
 from memqos.node.connection import node_on
@@ -55,7 +56,8 @@ class Bed:
         key = SystemKey("trixie", "two-numa-nodes", "oci:runc", driver)
         station = SimpleNamespace(key=key, place=place, node=node, runtimes=["runc 1.1.15"])
         opening = SimpleNamespace(switch=switch, catalogue=CATALOGUE, settings=SimpleNamespace(known=()), pool=None)
-        self.rig = MachineRig(opening, station, node, WrongServer())
+        self.server = WrongServer()
+        self.rig = MachineRig(opening, station, node, self.server)
 
 
 @pytest.fixture
@@ -138,3 +140,24 @@ def test_a_file_that_the_kernel_lacks(bed: Bed) -> None:
 )  # fmt: skip
 def test_a_fault_beyond_its_pod_is_tried_alone(bed: Bed, name: str, alone: bool) -> None:
     assert bed.rig.is_exclusive(MUTANTS[name]) is alone
+
+
+def test_a_changed_request_of_a_sandbox_is_tried_on_a_new_pod(bed: Bed) -> None:
+    """The pods that run already have their sandboxes."""
+    elsewhere = MUTANTS["cri-sandbox-elsewhere"]
+    with bed.rig.under(None, 0):
+        pass
+    before = bed.rig.askers
+    assert bed.rig.is_exclusive(elsewhere)
+    with bed.rig.under(elsewhere, 0) as system:
+        assert isinstance(system, RequestsUnderMutant)
+        assert before
+        assert bed.rig.askers == []
+        assert bed.server.fault is elsewhere.cri
+    assert bed.server.fault is None
+
+
+def test_a_failing_sandbox_leaves_running_pods_alone(bed: Bed) -> None:
+    failing = replace(MUTANTS["cri-sandbox-elsewhere"], cri=CriFault(method="RunPodSandbox", fail="before"))
+    with bed.rig.under(failing, 0):
+        assert bed.rig.askers
