@@ -27,7 +27,7 @@ from memqos.vm.cache.entry import Image
 from memqos.vm.host.programs import Qemu
 from memqos.vm.profile import Contents, Profile
 from memqos.vm.qemu.pulse import Line, Pulse, beating, late_answer
-from memqos.vm.qemu.qmp import Event, Qmp, come_to_rest, load_state, save_state
+from memqos.vm.qemu.qmp import Event, Qmp, come_to_rest, is_listening, load_state, save_state
 from memqos.vm.qemu.spec import MachineSpec, qemu_arguments
 
 __all__ = [
@@ -306,7 +306,7 @@ class Machine:
         with self.failing("QEMU was starting"):
             wait(
                 "QEMU listens for QMP",
-                lambda: self.spec.qmp_socket.exists() or self._exit_status() is not None,
+                lambda: is_listening(self.spec.qmp_socket) or self._exit_status() is not None,
                 deadline=deadline,
                 every=0.02,
             )

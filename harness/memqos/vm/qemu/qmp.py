@@ -23,7 +23,17 @@ from qemu.qmp import ConnectError, ExecuteError, QMPClient, QMPError
 from memqos.clock import Deadline, wait
 from memqos.errors import DeadlineError, MachineError
 
-__all__ = ["RESTING_SHARE", "REST_SECONDS", "Event", "Qmp", "come_to_rest", "load_state", "open_qmp", "save_state"]
+__all__ = [
+    "RESTING_SHARE",
+    "REST_SECONDS",
+    "Event",
+    "Qmp",
+    "come_to_rest",
+    "is_listening",
+    "load_state",
+    "open_qmp",
+    "save_state",
+]
 
 T = TypeVar("T")
 
@@ -87,6 +97,19 @@ class Qmp:
 def _event(told: Mapping[str, object]) -> Event:
     data = told.get("data")
     return Event(name=str(told["event"]), data=data if isinstance(data, dict) else {})
+
+
+SOCKETS = Path("/proc/net/unix")
+"""The UNIX sockets of this network namespace, a line each: proc(5)."""
+
+LISTENING = 0x10000
+"""The flag of a socket that takes connections: <linux/net.h>, __SO_ACCEPTCON."""
+
+
+def is_listening(socket: Path) -> bool:
+    """Whether a process listens on this socket; its file is there a moment earlier, and refuses connections."""
+    lines = (line.split(maxsplit=7) for line in SOCKETS.read_text(errors="surrogateescape").splitlines())
+    return any(int(flags, 16) & LISTENING for _, _, _, flags, *_, path in lines if path == str(socket))
 
 
 @contextlib.contextmanager
