@@ -10,7 +10,7 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.enactor.base import Ability, AdmittedPod, Order, require
 from memqos.enactor.kubelet.configuration import configuration
-from memqos.enactor.kubelet.kept_pods import goes_on, note_updates
+from memqos.enactor.kubelet.given_pods import Starting, goes_on, note_updates, require_room
 from memqos.enactor.kubelet.manifest import RUNTIME_CLASS, pod_manifest
 from memqos.enactor.kubelet.pod_status import (
     Json,
@@ -24,7 +24,6 @@ from memqos.enactor.kubelet.pod_status import (
     start_failure,
 )
 from memqos.enactor.kubelet.session import KubeletSession
-from memqos.enactor.kubelet.starting import Starting, require_room
 from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.verdict import judge_node, judge_pod, judged_files
 from memqos.engine.plan import Plan, PlannedPod, RefusedBy

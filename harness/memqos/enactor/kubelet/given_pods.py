@@ -1,13 +1,36 @@
-"""The pods that go on running under a kubelet's next order, as in a cluster where other pods come and go."""
+"""The pods that a kubelet was given: those that it has not started yet, and those that go on under its next order."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memqos.clock import Deadline
 from memqos.enactor.base import AdmittedPod, Order
 from memqos.enactor.kubelet.pod_status import Json, container_statuses
 from memqos.engine.plan import PlannedPod
+from memqos.errors import EnactorNotAbleError
 from memqos.model.pod import ContainerKind
 
-__all__ = ["goes_on", "note_updates"]
+__all__ = ["Starting", "goes_on", "note_updates", "require_room"]
+
+
+@dataclass(slots=True)
+class Starting:
+    """A pod that the kubelet has and has not started yet. until: when it has failed. seen: whether its cgroup was."""
+
+    admitted: AdmittedPod
+    until: Deadline
+    seen: bool = False
+
+
+def require_room(pods: Sequence[AdmittedPod]) -> None:
+    """Raise EnactorNotAbleError if the kubelet rejected the pod for lack of resources (reason OutOfcpu, …)."""
+    for one in pods:
+        if one.failure is not None and str(one.failure.data.get("reason", "")).startswith("OutOf"):
+            raise EnactorNotAbleError(
+                one.failure.what, where=one.failure.where, next_step="Give a topology with more CPUs or memory."
+            )
 
 
 def goes_on(admitted: AdmittedPod, order: Order, item: Json) -> bool:
