@@ -33,6 +33,7 @@ NEEDS: Mapping[str, str] = {
     "psi": "the kernel has PSI (memory.pressure can be read)",
     "NUMA nodes": "the machine has at least two NUMA nodes",
     "two NUMA nodes": "the machine has exactly two NUMA nodes, as the kubelets' reservedMemory requires",
+    "small NUMA nodes": "no NUMA node of the machine has room for two of the pods that fill most of one",
     "far NUMA node": "the machine has a NUMA node with memory and no CPUs",
     "three NUMA nodes": "the machine has at least three NUMA nodes",
     "distances": "the machine has a NUMA node with CPUs, one near to it, and one farther away",

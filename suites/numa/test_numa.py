@@ -148,7 +148,8 @@ def in_order(qos_node, qos_scene, qos_kubelet, qos_catalog):
         with qos_node.watched_pods([first, second, third], qos_kubelet, rests_on=MEMS) as watch:
             placed = [watch.container(pod.name).until(counted("anon")) for pod in (first, second)]
             refused = watch.is_refused(third, "UnexpectedAdmissionError", "TopologyAffinityError")
-        with qos_node.watched_pods([second, fourth], qos_kubelet, rests_on=MEMS, ended=[first]) as watch:
+        before = [first, second, third]
+        with qos_node.watched_pods([second, fourth], qos_kubelet, rests_on=MEMS, before=before) as watch:
             return placed, refused, [watch.container(pod.name).until(counted("anon")) for pod in (second, fourth)]
 
 

@@ -130,22 +130,23 @@ class NodeUnderTest:
         pods: Sequence[Pod],
         kubelet: KubeletCase,
         *,
-        ended: Sequence[Pod] = (),
+        before: Sequence[Pod] = (),
         others: Mapping[str, KubeletCase] | None = None,
         fit: bool = False,
     ) -> Plan:
         """The plan for these pods under this kubelet on this node.
 
-        ended: pods admitted earlier whose memory the Memory Manager has back; pods of this plan that it placed next to
-        them keep their place. Empty means a node on which nothing ever ran; with a real kubelet, only `keeping_pods`
-        makes it true. others: different kubelets for some pods, by uid; UsageError if one writes different values above
-        pods, and EnactorNotAbleError with a real kubelet. fit: whether pods without room are rejected, as a real
-        kubelet does.
+        before: the pods that arrived earlier, in their order. The Memory Manager has back what those held that are not
+        in this plan; the others keep their place. Empty means a node on which nothing ever ran; with a real kubelet,
+        only `keeping_pods` makes it true. others: different kubelets for some pods, by uid; UsageError if one writes
+        different values above pods, and EnactorNotAbleError with a real kubelet. fit: whether pods without room are
+        rejected, as a real kubelet does.
         """
-        if others or (ended and not self._occupancy.keeps):
+        if others or (before and not self._occupancy.keeps):
             require(self._enactor, Ability.ALTER)
         case = self.kubelet(kubelet)
-        table = table_after([*ended, *pods], case, ended=[pod.uid for pod in ended]) if ended else None
+        stay = {pod.uid for pod in pods}
+        table = table_after(before, case, ended=[one.uid for one in before if one.uid not in stay]) if before else None
         plans = {uid: expect(pods, self.kubelet(other)) for uid, other in (others or {}).items()}
         return combined_plan(expect(pods, case, table=table, fit=fit), plans)
 
@@ -482,7 +483,7 @@ class NodeUnderTest:
         *,
         rests_on: Sequence[Knob],
         numa_node: NumaNodes | None = None,
-        ended: Sequence[Pod] = (),
+        before: Sequence[Pod] = (),
         halved: bool = False,
         others: Mapping[str, KubeletCase] | None = None,
         steered: bool = False,
@@ -491,12 +492,12 @@ class NodeUnderTest:
         """These pods, with every app container watched from its start on.
 
         rests_on: the knobs that must have their planned values for the behaviour to prove anything; UsageError for
-        none, and for an unplanned one. numa_node: as in `admitted`. ended, others: as in `plan`. halved: whether the
+        none, and for an unplanned one. numa_node: as in `admitted`. before, others: as in `plan`. halved: whether the
         QoS classes have half of their pods' summed memory.min, see `node.pods.foreign_writes`. steered: their workloads
         take commands while they run. volumes: their containers' mounts.
         Raises MachineryError if one of them does not come up.
         """
-        plan = self._bound(self.plan(pods, kubelet, ended=ended, others=others), numa_node)
+        plan = self._bound(self.plan(pods, kubelet, before=before, others=others), numa_node)
         if halved:
             require(self._enactor, Ability.ALTER)
             plan = halved_classes(plan, page_size=self.facts.page_size)

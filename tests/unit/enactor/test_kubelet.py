@@ -639,7 +639,7 @@ def test_unsupported_orders_are_not_observable():
         with pytest.raises(EnactorNotAbleError, match=own):
             node.admitted([WEB], under, numa_node=0)
         with pytest.raises(EnactorNotAbleError, match=own):
-            node.plan([WEB], under, ended=[OTHER])
+            node.plan([WEB], under, before=[OTHER])
         with pytest.raises(EnactorNotAbleError, match=own):
             node.plan([WEB, OTHER], under, others={OTHER.uid: under})
         halved = node.watched_pods([WEB], under, rests_on=[Knob.MEMORY_MIN], halved=True)
@@ -806,6 +806,6 @@ def test_pods_that_ended_are_part_of_a_plan_only_where_a_kubelet_keeps_the_other
     with enactor_on(bench) as enactor:
         node, under = bench.node_with(enactor), kubelet("1.36", memory_manager_policy="None")
         with pytest.raises(EnactorNotAbleError, match="carries out its own plan alone"):
-            node.plan([OTHER], under, ended=[WEB])
+            node.plan([OTHER], under, before=[WEB])
         with node.keeping_pods():
-            assert [one.uid for one in node.plan([OTHER], under, ended=[WEB]).pods] == [OTHER.uid]
+            assert [one.uid for one in node.plan([OTHER], under, before=[WEB]).pods] == [OTHER.uid]

@@ -138,7 +138,7 @@ def test_the_pod_that_stays_keeps_its_numa_node_when_another_has_ended():
     """Admitted on an empty node it would have the first NUMA node."""
     node = MemoryBench().node
     first, second, fourth = pods("numa-first", "numa-second", "numa-fourth")
-    plan = node.plan([second, fourth], STATIC, ended=[first])
+    plan = node.plan([second, fourth], STATIC, before=[first, second])
 
     mems = {pod.name: pod.containers[0].resources.cpuset_mems for pod in plan.pods}
     assert mems == {"numa-second": "1", "numa-fourth": "0"}
@@ -148,10 +148,29 @@ def test_the_pod_that_stays_keeps_its_numa_node_when_another_has_ended():
 def test_a_rejected_pod_holds_no_memory():
     node = MemoryBench().node
     some = pods("numa-first", "numa-second", "numa-third", "numa-fourth")
-    plan = node.plan([some[0], some[1], some[3]], STATIC, ended=[some[2]])
+    plan = node.plan([some[1], some[3]], STATIC, before=some[:3])
 
-    # It came first, was admitted, and ended before the others came.
-    assert [one.name for one in plan.refusals] == ["default/numa-fourth"]
+    assert not plan.refusals
+    assert {pod.name: pod.containers[0].resources.cpuset_mems for pod in plan.pods} == {
+        "numa-second": "1",
+        "numa-fourth": "0",
+    }
+
+
+def test_a_pod_arrives_after_those_of_before_have_ended():
+    """Each NUMA node has room for two of them."""
+    roomy = tuple(dataclasses.replace(one, memory=1536 << 20) for one in FACTS.numa_nodes)
+    node = MemoryBench(node=dataclasses.replace(FACTS, memory=3 << 30, numa_nodes=roomy)).node
+    assert node.why_not("small NUMA nodes") == (
+        "a NUMA node of the machine has more than 1100 MiB, room for two of the claim's pods"
+    )
+    first, second, third, fourth = pods("numa-first", "numa-second", "numa-third", "numa-fourth")
+    plan = node.plan([second, fourth], STATIC, before=[first, second, third])
+
+    assert {pod.name: pod.containers[0].resources.cpuset_mems for pod in plan.pods} == {
+        "numa-second": "0",
+        "numa-fourth": "0",
+    }
 
 
 def test_a_numa_node_that_stays_free_is_reported():

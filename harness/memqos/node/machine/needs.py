@@ -21,6 +21,7 @@ _WOULD_DO = {
     "NUMA nodes": "--topology two-numa-nodes",
     "two NUMA nodes": "--topology two-numa-nodes",
     "far NUMA node": "--topology far-memory",
+    "small NUMA nodes": "--topology two-numa-nodes",
     "three NUMA nodes": "--topology four-numa-nodes",
     "distances": "--topology four-numa-nodes",
     "zswap": "--profile forky",
@@ -30,6 +31,9 @@ _WOULD_DO = {
 
 SMALL_SWAP = 128 << 20
 """Bytes: what a program under emulation fills in a minute."""
+
+SMALL_NUMA_NODE = 1100 << 20
+"""Bytes. Two pods of 500 MiB fit into more, beside what a kubelet reserves."""
 
 ROOMY, SCANT = Fraction(1, 5), Fraction(3, 2)
 """Swap as a fraction of memory. LimitedSwap lets a container swap this fraction of its request.
@@ -76,6 +80,8 @@ def _of_machine(facts: TargetFacts) -> dict[str, str | Literal[False]]:
         "NUMA nodes": len(node.numa_nodes) < 2 and "the machine has one NUMA node",  # noqa: PLR2004
         "two NUMA nodes": len(node.numa_nodes) != 2  # noqa: PLR2004
         and f"the machine has {len(node.numa_nodes)} NUMA nodes, not two",
+        "small NUMA nodes": any(numa_node.memory > SMALL_NUMA_NODE for numa_node in node.numa_nodes)
+        and f"a NUMA node of the machine has more than {SMALL_NUMA_NODE >> 20} MiB, room for two of the claim's pods",
         "far NUMA node": all(numa_node.cpus for numa_node in node.numa_nodes)
         and "every NUMA node of the machine has CPUs",
         "three NUMA nodes": len(node.numa_nodes) < 3  # noqa: PLR2004
