@@ -20,6 +20,7 @@ from memqos.node.behaviour.conditions import (
     reaches,
     rises,
     stalls,
+    thread_stalls,
 )
 from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.preconditions import Preconditions
@@ -81,4 +82,5 @@ __all__ = [
     "reaches",
     "rises",
     "stalls",
+    "thread_stalls",
 ]

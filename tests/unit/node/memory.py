@@ -112,7 +112,7 @@ class MemoryBench(Zoned, Compressing, Bench):
         count = threads_of(self.args[container.id])
         waiting = 0 if container.id not in self.stalling else 1 if self.ignores == "threads" else count
         numbers = range(1, count + 1) if count > 1 else ()
-        return [{"thread": one, "max_us": 2e6 if one <= waiting else 40.0} for one in numbers] or [{}]
+        return [{"thread": one, "max_us": 4e6 if one <= waiting else 40.0} for one in numbers] or [{}]
 
     def _grow(self, container):
         """At each sample one page more and five times as much waiting, for a stalling program."""

@@ -24,7 +24,7 @@ from memqos.model.node import CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.model.reading import Reading
 from memqos.runtime.base import ContainerStatus
-from memqos.workload.report import Done, ReportLine
+from memqos.workload.report import Done, ReportLine, StepLine
 
 __all__ = [
     "PEAKS",
@@ -49,6 +49,8 @@ __all__ = [
     "rises",
     "stalls",
     "stat_of",
+    "thread_stalls",
+    "waits_of",
     "work_done",
 ]
 
@@ -223,6 +225,31 @@ def stalls(*, for_good: bool = False) -> Condition:
         lambda sample: (sample.counter("memory.pressure", "some total") or 0) >= least,
         lambda sample: f"some total {_or_unread(sample.counter('memory.pressure', 'some total'))} µs in {sample.pod}",
     )
+
+
+def thread_stalls() -> Condition:
+    """One of the program's threads has waited for its memory for four seconds in all, by the workload's report.
+
+    Memory that the program took before it started its threads does not count.
+    """
+
+    def longest(sample: Sample) -> float:
+        return max(waits_of(sample.report).values(), default=0.0)
+
+    return Condition(
+        f"a thread has waited {STALL_US} µs",
+        lambda sample: longest(sample) >= STALL_US,
+        lambda sample: f"the longest that one has waited is {longest(sample):.0f} µs",
+    )
+
+
+def waits_of(report: tuple[ReportLine, ...]) -> dict[int, float]:
+    """µs that each thread waited at least, by thread number: the sum of its longest wait in each step."""
+    waits: dict[int, float] = {}
+    for line in report:
+        if isinstance(line, StepLine) and line.thread:
+            waits[line.thread] = waits.get(line.thread, 0.0) + line.max_us
+    return waits
 
 
 FAULTS = 40
