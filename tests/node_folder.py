@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -76,6 +77,7 @@ class NodeFolder:
         self.pods = [with_secrets(pod) for pod in document["pods"]]
         self.url = ""
         self.answers = True
+        self.slow = 0.0
         self._write()
 
     def put(self, path: str, text: str | bytes) -> Path:
@@ -205,9 +207,12 @@ def _kubelet(node: NodeFolder) -> http.server.ThreadingHTTPServer:
                 "/pods": {"kind": "PodList", "apiVersion": "v1", "items": node.pods},
             }
             data = json.dumps(said[self.path]).encode()
+            time.sleep(node.slow)
             self.send_response(200 if node.answers else 401)
             self.end_headers()
-            self.wfile.write(data)
+            # A collector that waited long enough has gone.
+            with contextlib.suppress(BrokenPipeError):
+                self.wfile.write(data)
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -50,6 +50,12 @@ value. A known bug of the kubelet's release is reported as known. Exit codes: 0 
 @click.command(name="audit", help=HELP)
 @click.option("--target", metavar="URL", help="A machine, as for run; kubectl://POD is a pod that exists.")
 @click.option("--cri-socket", default="", metavar="PATH", help="Where the node's runtime listens; see collect.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 120),
+    metavar="SECONDS",
+    help="How long a live node's kubelet and runtime may take for each answer. Default: 0.7; a busy node needs more.",
+)
 @click.option("--tree", metavar="FILE", help="A recorded tree (JSON) instead of a node.")
 @click.option("--kubernetes", metavar="X.Y", help="The Kubernetes release. Default: that of the node's kubelet.")
 @click.option(

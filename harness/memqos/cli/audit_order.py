@@ -45,6 +45,7 @@ class AuditOrder:
 
     target: str | None = None
     cri_socket: str = ""
+    timeout: float | None = None
     tree: str | None = None
     kubernetes: str | None = None
     pods: tuple[str, ...] = ()
@@ -160,7 +161,7 @@ class AuditOrder:
             return load_tree(place, **self._fields())
         from memqos.place.collecting import collected_at
 
-        return tree_of(collected_at(place, cri_socket=self.cri_socket), place, **self._fields())
+        return tree_of(collected_at(place, cri_socket=self.cri_socket, timeout=self.timeout), place, **self._fields())
 
     def _given_tree(self) -> RecordedTree:
         """The node of --target, read now, or the recording of --tree."""
@@ -178,4 +179,5 @@ class AuditOrder:
         from memqos.target.opening import check_url
 
         check_url(self.target, where="--target")
-        return tree_of(collected_through(self.target, cri_socket=self.cri_socket), self.target, **self._fields())
+        document = collected_through(self.target, cri_socket=self.cri_socket, timeout=self.timeout)
+        return tree_of(document, self.target, **self._fields())

@@ -45,9 +45,23 @@ Examples:
 @click.option(
     "--cri-socket", default="", metavar="PATH", help="Where the runtime listens, if the kubelet does not say."
 )
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 120),
+    metavar="SECONDS",
+    help="How long the kubelet and the runtime may take for each answer. Default: 0.7; a busy node needs more.",
+)
 @click.option("--print", "as_program", is_flag=True, help="Print the program that runs on nodes, and do nothing.")
 @click.option("--output", metavar="FILE", help="Write the recording there, readable by you alone.")
-def command(*, place: str | None, target: str | None, cri_socket: str, as_program: bool, output: str | None) -> int:
+def command(
+    *,
+    place: str | None,
+    target: str | None,
+    cri_socket: str,
+    timeout: float | None,
+    as_program: bool,
+    output: str | None,
+) -> int:
     """The page of `memqos collect`."""
     if as_program:
         sys.stdout.write(program())
@@ -60,10 +74,10 @@ def command(*, place: str | None, target: str | None, cri_socket: str, as_progra
         )
     if target is not None:
         check_url(target, where="--target")
-        document = collected_through(target, cri_socket=cri_socket)
+        document = collected_through(target, cri_socket=cri_socket, timeout=timeout)
     else:
         check_place(str(place))
-        document = collected_at(str(place), cri_socket=cri_socket)
+        document = collected_at(str(place), cri_socket=cri_socket, timeout=timeout)
     for name, why in dict(document.get("notes", {})).items():
         say(f"memqos: note: {name}: {why}", err=True)
     if output is None:

@@ -870,10 +870,16 @@ def of_the_api(node: Node, urls: List[str], token: str, ca: str, seconds: float)
                 found[name] = configz_of(said) if name == "configz" else pods_in(said)
                 break
             except (OSError, ValueError, http.client.HTTPException) as error:
-                why = why or "%s%s: %s" % (url, path, getattr(error, "strerror", None) or error)
+                why = why or "%s%s: %s" % (url, path, said_of(error, seconds))
         if name not in found:
             node.notes[name] = why[:300]
     return found
+
+
+def said_of(error: Exception, seconds: float) -> str:
+    """The reason why a server gave no answer."""
+    said = str(getattr(error, "strerror", None) or error)
+    return "no answer in %g s; --timeout SECONDS allows more" % seconds if "timed out" in said else said
 
 
 def of_the_api_server(node: Node, url: str, name: str, token: str, ca: str, *, seconds: float) -> Dict[str, Any]:
@@ -888,7 +894,7 @@ def of_the_api_server(node: Node, url: str, name: str, token: str, ca: str, *, s
             said = asked(url, path, token, ca, seconds)
             found[what] = pods_in(said) if what == "pods" else node_info_of(said)
         except (OSError, ValueError, http.client.HTTPException) as error:
-            node.notes["api server"] = "%s%s: %s" % (url, path, getattr(error, "strerror", None) or error)
+            node.notes["api server"] = "%s%s: %s" % (url, path, said_of(error, seconds))
     return found
 
 

@@ -40,6 +40,9 @@ __all__ = [
 
 COLLECT_SECONDS = 60.0
 _CLOCK_SECONDS = 120.0
+_CALLS = 8
+"""At most so many calls of the program wait for their whole time: a server that does not answer is asked no more."""
+
 POD_SECONDS = 180.0
 DEFAULT_IMAGE = "python:3-alpine"
 _MOST_BYTES = 256 << 20
@@ -64,7 +67,7 @@ def program() -> str:
     return (importlib.resources.files("memqos.collector") / "program.py").read_text(encoding="utf-8")
 
 
-def collected_at(place: str, *, cri_socket: str = "") -> Mapping[str, Any]:
+def collected_at(place: str, *, cri_socket: str = "", timeout: float | None = None) -> Mapping[str, Any]:
     """The recording of the node at this URL; errors as `collected`, and TargetError if it cannot be reached.
 
     kubectl://NODE is a node of a cluster by its name; local:///DIR is this host with its / mounted at /DIR.
@@ -73,13 +76,15 @@ def collected_at(place: str, *, cri_socket: str = "") -> Mapping[str, Any]:
     if place.startswith(_CLUSTER):
         return ClusterNode.of(place).collected()
     root = place.removeprefix(_LOCAL) if place.startswith(_LOCAL) else ""
-    return collected_through(_LOCAL if root else place, cri_socket=cri_socket, root=root)
+    return collected_through(_LOCAL if root else place, cri_socket=cri_socket, root=root, timeout=timeout)
 
 
-def collected_through(url: str, *, cri_socket: str = "", root: str = "") -> Mapping[str, Any]:
-    """The recording of the machine at this target URL; kubectl://POD is an existing pod."""
+def collected_through(
+    url: str, *, cri_socket: str = "", root: str = "", timeout: float | None = None
+) -> Mapping[str, Any]:
+    """The recording of the machine at this target URL; kubectl://POD is an existing pod. The rest as `collected`."""
     with reached(url, Health()) as target:
-        return collected(target, cri_socket=cri_socket, root=root)
+        return collected(target, cri_socket=cri_socket, root=root, timeout=timeout)
 
 
 def unit_properties(url: str, units: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -109,16 +114,20 @@ def check_place(place: str) -> None:
         check_url(place, where=place[:120])
 
 
-def collected(target: Target, *, cri_socket: str = "", root: str = "") -> Mapping[str, Any]:
+def collected(
+    target: Target, *, cri_socket: str = "", root: str = "", timeout: float | None = None
+) -> Mapping[str, Any]:
     """The recording of a node.
 
     cri_socket: the runtime's socket; "" for the kubelet's setting or the usual paths. root: the mount point of the
-    node's / on the target, "" for the target's own.
+    node's / on the target, "" for the target's own. timeout: seconds for each call to the kubelet and the runtime, None
+    for the program's default.
 
     Raises EnvironmentNotAbleError for a machine without pods' cgroups, TargetError for an invalid answer.
     """
     words = [*(["--cri-socket", cri_socket] if cri_socket else []), *(["--root", root] if root else [])]
-    deadline = Deadline.after(COLLECT_SECONDS)
+    words += [] if timeout is None else ["--timeout", f"{timeout:g}"]
+    deadline = Deadline.after(COLLECT_SECONDS + _CALLS * (timeout or 0.0))
     result = target.run(["sh", "-c", PYTHON_SCRIPT, "sh", *words], deadline=deadline, stdin=program().encode())
     if result.status in {NO_PYTHON, 127} and not root:
         document = dict(recorded(target, cri_socket=cri_socket))

@@ -205,6 +205,23 @@ def test_a_kubelet_that_is_slow_to_print_its_version_is_waited_for(node: NodeFol
     assert (document["kubelet"], "kubelet" in document["notes"]) == ("v1.36.3", False)
 
 
+def test_a_longer_time_reaches_the_program(node: NodeFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    node.put("/proc/500/exe", VERSION.replace("echo", "sleep 2.5; echo")).chmod(0o755)
+    place = f"local://{node.root}"
+    assert "kubelet" not in collecting.collected_at(place)
+    assert run(["collect", place, "--timeout", "20"]) == 0
+    assert json.loads(capsys.readouterr().out)["kubelet"] == "v1.36.3"
+
+
+def test_a_kubelet_that_is_slow_is_noted_with_the_option_that_allows_it_more(node: NodeFolder) -> None:
+    node.slow = 0.5
+    _, document, _ = node.collect("--timeout", "0.2")
+    assert document["notes"]["pods"] == f"{node.url}/pods: no answer in 0.2 s; --timeout SECONDS allows more"
+    _, document, _ = node.collect("--timeout", "20")
+    assert {"configz", "pods"}.isdisjoint(document["notes"])
+    assert len(document["pods"]) == PODS
+
+
 @pytest.mark.parametrize(
     ("path", "version"),
     [
