@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     )
     words.add_argument("-k", dest="chosen", default="", help="only the cases whose name matches, as pytest takes it")
     words.add_argument("--profile", default="trixie")
-    words.add_argument("--topology", default="", help="zones and swap of the machines, if not the usual ones")
+    words.add_argument("--topology", default="", help="NUMA nodes and swap of the machines, if not the usual ones")
     words.add_argument("--runtime", default="containerd+runc")
     return words
 
