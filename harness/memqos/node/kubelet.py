@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait_or_last
@@ -35,6 +36,12 @@ _SUMMARY = "https://127.0.0.1:10250/stats/summary"
 _METRICS = "https://127.0.0.1:10250/metrics/resource"
 _METRIC = re.compile(r"^(?P<name>\w+)\{(?P<labels>[^}]*)\} (?P<value>\S+)", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
+_MEMORY_FIELDS: Mapping[str, str] = {
+    "workingSetBytes": "container_memory_working_set_bytes",
+    "swapUsageBytes": "container_swap_usage_bytes",
+}
+"""The amounts of memory in /stats/summary, and their names in /metrics/resource."""
+_PRESSURE_SOURCES = ("/stats/summary", "/metrics/cadvisor")
 _CADVISOR = "https://127.0.0.1:10250/metrics/cadvisor"
 _STALLED: Mapping[str, str] = {"some": "waiting", "full": "stalled"}
 """cadvisor's names for the two lines of a pressure file: container_pressure_cpu_waiting_seconds_total."""
@@ -44,6 +51,14 @@ _SIZE = re.compile(r"(?:^|,)size=(\d+)k(?:,|$)")
 _CHECKPOINT = "/var/lib/kubelet/memory_manager_state"
 _CHARGE_BATCH = 64
 """Pages that each CPU may charge ahead, and by which memory.stat may lag (mm/memcontrol.c, MEMCG_CHARGE_BATCH)."""
+
+_Key = TypeVar("_Key")
+_Seen = TypeVar("_Seen")
+_Amount = tuple[tuple[str, str], str]
+"""A container, by its pod's uid and its name, and a field."""
+
+_Total = tuple[str, str, str]
+"""A pod's uid, an endpoint and a line of the pressure file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,46 +146,60 @@ class KubeletVerbs:
         paths = dict(self._containers())
         for path in paths.values():
             self._reclaim(path)
+        slack = _CHARGE_BATCH * self.cpus * self.page_size
+        wanted = [(key, field) for key in paths for field in _MEMORY_FIELDS]
+
+        def look(left: Collection[_Amount]) -> dict[_Amount, tuple[int, Mapping[str, int | None]]]:
+            kernel = {(key, field): self._kernel(paths[key], field) for key, field in left}
+            told = self._told(left)
+            return {one: (kernel[one], told[one]) for one in left}
+
+        def agree(seen: tuple[int, Mapping[str, int | None]]) -> bool:
+            kernel, told = seen
+            return all(one is not None and abs(one - kernel) <= slack for one in told.values())
+
+        seen = self._seen("the kubelet reports the memory of all containers", wanted, look, agree)
         return [
-            finding
-            for key, path in paths.items()
-            for finding in (self._reported(key, path, "workingSetBytes"), self._reported(key, path, "swapUsageBytes"))
+            Finding(
+                verdict=Verdict.of(agree(seen[key, field])),
+                subject=Subject.of_container(key[1], self._pod_name(key[0])),
+                cgroup=str(paths[key]),
+                knob=field,
+                set_by=Setter.KUBELET,
+                expected=f"{seen[key, field][0]} ± {slack}",
+                observed=", ".join(f"{name}: {value}" for name, value in seen[key, field][1].items()),
+                measured=True,
+            )
+            for key, field in wanted
         ]
+
+    def _seen(
+        self,
+        what: str,
+        wanted: Collection[_Key],
+        look: Callable[[Collection[_Key]], Mapping[_Key, _Seen]],
+        decides: Callable[[_Seen], bool],
+    ) -> Mapping[_Key, _Seen]:
+        """Of each wanted value the first look that decides, or the last one at the deadline, which all share.
+
+        look: reads all values that are left; a look takes two answers of the kubelet however many these are.
+        """
+        found: dict[_Key, _Seen] = {}
+        left = list(wanted)
+
+        def none_left() -> bool:
+            found.update(look(left))
+            left[:] = [one for one in left if not decides(found[one])]
+            return not left
+
+        wait_or_last(what, none_left, every=2.0, deadline=Deadline.after(self.report_seconds))
+        return found
 
     def _containers(self) -> Iterator[tuple[tuple[str, str], CgroupPath]]:
         for uid, admitted in self.population.pods.items():
             for name in admitted.containers:
                 path = self.population.path_of(admitted.pod, name)
                 yield (uid, name), path
-
-    def _reported(self, key: tuple[str, str], path: CgroupPath, field: str) -> Finding:
-        """The values of both endpoints of the kubelet for one container, once they agree with the kernel."""
-        slack = _CHARGE_BATCH * self.cpus * self.page_size
-
-        def looked() -> tuple[int, Mapping[str, int | None]]:
-            return self._kernel(path, field), self._told(key, field)
-
-        def agree(seen: tuple[int, Mapping[str, int | None]]) -> bool:
-            kernel, told = seen
-            return all(one is not None and abs(one - kernel) <= slack for one in told.values())
-
-        kernel, told = wait_or_last(
-            f"the kubelet reports {field} of {path}",
-            looked,
-            until=agree,
-            every=2.0,
-            deadline=Deadline.after(self.report_seconds),
-        )
-        return Finding(
-            verdict=Verdict.of(agree((kernel, told))),
-            subject=Subject.of_container(key[1], self._pod_name(key[0])),
-            cgroup=str(path),
-            knob=field,
-            set_by=Setter.KUBELET,
-            expected=f"{kernel} ± {slack}",
-            observed=", ".join(f"{name}: {value}" for name, value in told.items()),
-            measured=True,
-        )
 
     def reports_pressure(self) -> Sequence[Finding]:
         """The kubelet reports the kernel's totals of CPU pressure for each pod: in ns, and in seconds in metrics.
@@ -187,42 +216,37 @@ class KubeletVerbs:
         told = self._pressures(cgroups)
         if all(one is None for several in told.values() for one in several.values()):
             raise EnactorNotAbleError("this kubelet reports no pressure.", next_step="Use a kubelet of 1.34 or later.")
+        wanted = [(uid, source, line) for uid in cgroups for source in _PRESSURE_SOURCES for line in _STALLED]
+
+        def look(left: Collection[_Total]) -> dict[_Total, tuple[int | None, int, int]]:
+            told = self._pressures({uid: cgroups[uid] for uid, _, _ in left})
+            after = {uid: self._stalls(cgroups[uid].path) for uid in told}
+            return {
+                (uid, source, line): (told[uid][source, line], before[uid][line] * 1000, after[uid][line] * 1000)
+                for uid, source, line in left
+            }
+
+        def agree(seen: tuple[int | None, int, int]) -> bool:
+            told, least, most = seen
+            return told is not None and least <= told <= most
+
+        def decides(seen: tuple[int | None, int, int]) -> bool:
+            return agree(seen) or (seen[0] is not None and seen[0] > seen[2])
+
+        seen = self._seen("the kubelet reports the CPU pressure of all pods", wanted, look, decides)
         return [
-            self._pressed(uid, cgroup, before[uid], source, line)
-            for uid, cgroup in cgroups.items()
-            for source in ("/stats/summary", "/metrics/cadvisor")
-            for line in _STALLED
+            Finding(
+                verdict=Verdict.of(agree(seen[one])),
+                subject=subject_of(cgroups[one[0]], self.population.pods[one[0]].planned),
+                cgroup=str(cgroups[one[0]].path),
+                knob=f"cpu.pressure {one[2]} in {one[1]}",
+                set_by=Setter.KUBELET,
+                expected=f"{seen[one][1]} to {seen[one][2]} ns",
+                observed=f"{seen[one][0]} ns" if seen[one][0] is not None else "nothing",
+                measured=True,
+            )
+            for one in wanted
         ]
-
-    def _pressed(self, uid: str, cgroup: PlannedCgroup, before: Mapping[str, int], source: str, line: str) -> Finding:
-        """One total of one pod, once it is at least the kernel's earlier value, or at the deadline."""
-
-        def looked() -> tuple[int | None, int]:
-            return self._pressures({uid: cgroup})[uid][source, line], self._stalls(cgroup.path)[line]
-
-        def agree(seen: tuple[int | None, int]) -> bool:
-            return seen[0] is not None and before[line] * 1000 <= seen[0] <= seen[1] * 1000
-
-        def over(seen: tuple[int | None, int]) -> bool:
-            return agree(seen) or (seen[0] is not None and seen[0] > seen[1] * 1000)
-
-        told, after = wait_or_last(
-            f"{source} reports the CPU pressure of {cgroup.path}",
-            looked,
-            until=over,
-            every=2.0,
-            deadline=Deadline.after(self.report_seconds),
-        )
-        return Finding(
-            verdict=Verdict.of(agree((told, after))),
-            subject=subject_of(cgroup, self.population.pods[uid].planned),
-            cgroup=str(cgroup.path),
-            knob=f"cpu.pressure {line} in {source}",
-            set_by=Setter.KUBELET,
-            expected=f"{before[line] * 1000} to {after * 1000} ns",
-            observed=f"{told} ns" if told is not None else "nothing",
-            measured=True,
-        )
 
     def volume_sizes(self, volumes: Sequence[MemoryVolume], *, when: str = "") -> Sequence[Finding]:
         """The size of each memory-backed volume: the least of its sizeLimit, its pod's limit and the allocatable.
@@ -352,9 +376,9 @@ class KubeletVerbs:
             own: dict[tuple[str, str], int | None] = {}
             for line, word in _STALLED.items():
                 total = (told.get(uid, {}).get(line) or {}).get("total")
-                own["/stats/summary", line] = None if total is None else int(total)
+                own[_PRESSURE_SOURCES[0], line] = None if total is None else int(total)
                 name = f"container_pressure_cpu_{word}_seconds_total"
-                own["/metrics/cadvisor", line] = _seconds_of(metrics, name, str(cgroup.path))
+                own[_PRESSURE_SOURCES[1], line] = _seconds_of(metrics, name, str(cgroup.path))
             found[uid] = own
         return found
 
@@ -362,19 +386,18 @@ class KubeletVerbs:
         pod = self.population.pods[uid].pod
         return f"{pod.namespace}/{pod.name}"
 
-    def _told(self, key: tuple[str, str], field: str) -> dict[str, int | None]:
-        uid, container = key
-        pod = self.population.pods[uid].pod
+    def _told(self, wanted: Collection[_Amount]) -> dict[_Amount, dict[str, int | None]]:
+        """Each amount of a container from both endpoints; None if missing."""
         summary = json.loads(self.answers.fetched(_SUMMARY, seconds=_CALL_SECONDS))
         metrics = self.answers.fetched(_METRICS, seconds=_CALL_SECONDS)
-        name = {
-            "workingSetBytes": "container_memory_working_set_bytes",
-            "swapUsageBytes": "container_swap_usage_bytes",
-        }[field]
-        return {
-            "/stats/summary": _in_summary(summary, uid, container, field),
-            "/metrics/resource": _in_metrics(metrics, name, pod.namespace, pod.name, container),
-        }
+        found = {}
+        for (uid, container), field in wanted:
+            pod = self.population.pods[uid].pod
+            found[(uid, container), field] = {
+                "/stats/summary": _in_summary(summary, uid, container, field),
+                "/metrics/resource": _in_metrics(metrics, _MEMORY_FIELDS[field], pod.namespace, pod.name, container),
+            }
+        return found
 
     def _kernel(self, path: CgroupPath, field: str) -> int:
         """The working set: usage less inactive_file (cadvisor and the CRI servers)."""

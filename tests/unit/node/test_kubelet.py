@@ -38,6 +38,7 @@ class Session:
     ):
         self.population, self.memory, self.swap, self.state, self.other_id = population, memory, swap, state, other_id
         self.pressure = pressure
+        self.fetches = 0
 
     def objects(self, version, resource):
         assert (version, resource) == ("v1", "pods")
@@ -48,6 +49,7 @@ class Session:
 
     def fetched(self, url, *, seconds):
         assert seconds > 0
+        self.fetches += 1
         if url.endswith("/stats/summary"):
             container = {
                 "name": "app",
@@ -190,6 +192,15 @@ def test_pressure_must_be_the_kernel_s_in_the_unit_of_each_endpoint(bench, told,
         for source, verdict in (("/stats/summary", summary), ("/metrics/cadvisor", metrics))
         for line in ("some", "full")
     }
+
+
+def test_one_look_reads_each_endpoint_once_for_all_values(bench):
+    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+        bench.cgroups.show(population.plan.pods[0].cgroup.path, "cpu.pressure", PRESSURE)
+        verbs = on(bench, population, pressure=(490096000, 0.490096))
+        verbs.reports_pressure()
+        # Before the wait, whether there is a report at all.
+        assert verbs.answers.fetches == 2 + 2
 
 
 @pytest.mark.parametrize(("text", "why"), [(PRESSURE, "reports no pressure"), ("", "no pod waited for a CPU")])
