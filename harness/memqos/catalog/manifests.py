@@ -18,7 +18,7 @@ from memqos.catalog.fields import POD_FIELDS
 from memqos.catalog.json_nodes import read_objects
 from memqos.catalog.manifest_objects import Found, objects_in
 from memqos.catalog.pod_resources import ResourceReader, check_pod_level, status_of
-from memqos.catalog.schema import FieldPath, check, mapping, parse_fields, strings, text, text_list, whole
+from memqos.catalog.schema import FieldPath, check, mapping, parse_fields, quantity_of, strings, text, text_list, whole
 from memqos.catalog.workloads import (
     Identity,
     Replicas,
@@ -30,9 +30,10 @@ from memqos.catalog.workloads import (
     template_of,
     uid_of,
 )
-from memqos.catalog.yaml_nodes import MappingNode, SequenceNode
+from memqos.catalog.yaml_nodes import MappingNode, ScalarNode, SequenceNode
 from memqos.engine.releases.defaulting import in_whole_millis, with_requests
 from memqos.model.pod import Container, ContainerKind, Controller, Pod, ResizePolicy, Resources, Submission
+from memqos.model.quantity import Quantity
 
 __all__ = ["Manifest", "PassedOver", "manifests_in", "stable_uid"]
 
@@ -162,6 +163,21 @@ _STATUS = "nodeAllocatableResourceClaimStatuses"
 def claim_names(spec: MappingNode) -> tuple[str, ...]:
     """The names of a pod's claims, in their order."""
     return tuple(text(one, "name") for one in _mappings(spec, "resourceClaims"))
+
+
+def _memory_volumes(spec: MappingNode, place: FieldPath) -> dict[str, Quantity | None]:
+    """The size limits of a pod's memory-backed emptyDir volumes, by name; None for one without."""
+    found: dict[str, Quantity | None] = {}
+    for index, volume in enumerate(_mappings(spec, "volumes")):
+        own = mapping(volume, "emptyDir")
+        if text(own, "medium") == "Memory":
+            limit = own.get("sizeLimit")
+            if isinstance(limit, ScalarNode) and limit.value is not None:
+                here = place.item(index).child("emptyDir").child("sizeLimit")
+                found[text(volume, "name")] = quantity_of(limit, here)
+            else:
+                found[text(volume, "name")] = None
+    return found
 
 
 def claims_of(names: tuple[str, ...], status: MappingNode) -> tuple[str, ...]:
@@ -352,6 +368,7 @@ def _pod(node: MappingNode, identity: Identity, place: FieldPath, *, counted: bo
         else None,
         overhead=origin.amounts(spec.get("overhead"), spec_place.child("overhead"), "overhead"),
         claims=claim_names(spec),
+        memory_volumes=_memory_volumes(spec, spec_place.child("volumes")),
         priority=whole(spec, "priority"),
         priority_class_name=text(spec, "priorityClassName"),
         runtime_class_name=text(spec, "runtimeClassName"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from memqos.model.cluster import NO_OBJECTS, ClusterObjects
-from memqos.model.quantity import ResourceList
+from memqos.model.quantity import Quantity, ResourceList
 
 __all__ = [
     "CRITICAL_PRIORITY",
@@ -169,6 +169,7 @@ class Pod:
     overhead: `spec.overhead`; an empty one means none, since the API server drops it.
     claims: the names of `spec.resourceClaims`, each with its status.nodeAllocatableResourceClaimStatuses. uid: the uid
     in the name of the pod's cgroup; for a static pod the configuration's hash.
+    memory_volumes: the `sizeLimit` of each emptyDir volume with medium Memory, by name; None for one without.
     static: whether the kubelet read the pod from a file (or it is the mirror of such a pod), which makes it critical.
     controller: the owner of its template, so that its real name is unknown; None if it has a manifest. runtime_handler:
     the handler of its RuntimeClass, "" if unknown. annotations: as in the manifest. node, phase: `spec.nodeName` and
@@ -190,6 +191,7 @@ class Pod:
     resources: Resources | None = None
     overhead: ResourceList = field(default_factory=dict)
     claims: tuple[str, ...] = ()
+    memory_volumes: Mapping[str, Quantity | None] = field(default_factory=dict, compare=False)
     priority: int | None = None
     priority_class_name: str = ""
     runtime_class_name: str = ""

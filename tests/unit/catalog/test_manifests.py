@@ -357,3 +357,24 @@ def test_amounts_keep_their_written_form():
 def test_a_request_is_compared_with_its_limit_after_rounding():
     (pod,) = pods(manifest("resources: {requests: {cpu: 100u}, limits: {cpu: 1n}}"))
     assert pod.containers[0].resources.requests["cpu"].nanos == 100_000
+
+
+def test_memory_backed_volumes_have_their_size_limits():
+    volumes = """\
+volumes:
+- {name: text, emptyDir: {medium: Memory, sizeLimit: 64Mi}}
+- {name: number, emptyDir: {medium: Memory, sizeLimit: 4096}}
+- {name: unlimited, emptyDir: {medium: Memory}}
+- {name: empty, emptyDir: {medium: Memory, sizeLimit: null}}
+- {name: on-disk, emptyDir: {sizeLimit: 1Gi}}
+- {name: secret, secret: {secretName: s}}
+"""
+    [found] = pods(manifest(spec=volumes))
+    sizes = {"text": Quantity.parse("64Mi"), "number": Quantity.parse("4096"), "unlimited": None, "empty": None}
+    assert found.memory_volumes == sizes
+
+
+def test_a_size_limit_that_is_no_quantity_is_refused():
+    with pytest.raises(ManifestError) as caught:
+        pods(manifest(spec="volumes:\n- {name: v, emptyDir: {medium: Memory, sizeLimit: 64Mb}}"))
+    assert "spec.volumes[0].emptyDir.sizeLimit" in str(caught.value)

@@ -149,3 +149,14 @@ def test_a_factor_with_the_gate_off_from_137_on():
     [remark] = plan_of(throttling_factor=Fraction("0.90"), **off).remarks
     assert "no effect" in remark.what
     assert plan_of(memory_reservation_policy=ReservationPolicy.NONE, **off).remarks == ()
+
+
+@pytest.mark.parametrize("gate", ["InPlacePodVerticalScalingMemoryBackedVolumes", "AllAlpha"])
+def test_resizes_of_volumes_are_not_modelled(gate):
+    told_ = [
+        one.what
+        for one in plan_of(release="1.37", feature_gates={gate: True}).remarks
+        if one.about == f"featureGates.{gate}"
+    ]
+    assert [text.partition(". ")[0] for text in told_] == ["resizes of memory-backed volumes are not modelled"]
+    assert told(release="1.37", feature_gates={gate: False}) == []

@@ -19,9 +19,10 @@ from memqos.engine.node.cgroups import reserved_cgroups
 from memqos.engine.node.placement import status_allocatable
 from memqos.engine.plan import Ignored, Remark
 from memqos.engine.pod.sums import PREFIX, amount
+from memqos.engine.pod.volumes import NOT_MODELLED
 from memqos.engine.releases.gates import GROUPS, OTHER_GATES, enabled
 from memqos.engine.releases.release import Release
-from memqos.engine.releases.table import FIELDS, POD_FIELDS, RELEASES, Gate, Novelty
+from memqos.engine.releases.table import FIELDS, POD_FIELDS, RELEASES, Gate, Maturity, Novelty
 from memqos.engine.swap import SWAP
 from memqos.engine.translate.annotations import annotation_notes
 from memqos.engine.translate.specification import runtime_notes
@@ -114,6 +115,7 @@ def remarks(pods: Iterable[Pod], kubelet: Kubelet) -> tuple[Remark, ...]:
         *_drop_ins(kubelet),
         *_unknown_gates(kubelet),
         *_without_gate(kubelet),
+        *_volumes(kubelet),
         *_reserved(kubelet),
         *_user_namespace(kubelet),
         *_node(kubelet),
@@ -210,6 +212,14 @@ def _without_gate(kubelet: Kubelet) -> Iterator[Remark]:
         settings.origin.get("memoryThrottlingFactor", ""),
         f"the factor has no effect: {why} ({release}), so no memory.high is written",
     )
+
+
+def _volumes(kubelet: Kubelet) -> Iterator[Remark]:
+    """Resizes of memory-backed volumes, which change when and whether cgroups are written."""
+    gates = kubelet.settings.feature_gates
+    if enabled(Gate.RESIZE_VOLUMES, kubelet.release, gates):
+        name = next((one for one in (Gate.RESIZE_VOLUMES, GROUPS[Maturity.ALPHA]) if one in gates), "")
+        yield Remark(f"featureGates.{name}", kubelet.settings.origin.get(f"featureGates.{name}", ""), NOT_MODELLED)
 
 
 def _reserved(kubelet: Kubelet) -> Iterator[Remark]:

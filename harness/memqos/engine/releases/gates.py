@@ -137,7 +137,6 @@ OTHER_GATES = frozenset(
         "ImageMaximumGCAge",
         "ImageVolume",
         "InPlacePodVerticalScalingAllocatedStatus",
-        "InPlacePodVerticalScalingMemoryBackedVolumes",
         "InTreePluginPortworxUnregister",
         "IPv6DualStack",
         "JobBackoffLimitPerIndex",

@@ -182,6 +182,7 @@ class Gate(StrEnum):
     RESIZE_EXCLUSIVE_MEMORY = "InPlacePodVerticalScalingExclusiveMemory"
     RESIZE_INIT_CONTAINERS = "InPlacePodVerticalScalingInitContainers"
     RESIZE_POD_LEVEL = "InPlacePodLevelResourcesVerticalScaling"
+    RESIZE_VOLUMES = "InPlacePodVerticalScalingMemoryBackedVolumes"
     DRIVER_FROM_CRI = "KubeletCgroupDriverFromCRI"
     DRA_NODE_RESOURCES = "DRANodeAllocatableResources"
     USER_NAMESPACE = "KubeletInUserNamespace"
@@ -287,6 +288,7 @@ STAGES: Mapping[Gate, tuple[GateStage, ...]] = {
         GateStage(35, Maturity.ALPHA, default=False, revises=(Family.RESIZE,)),
         GateStage(36, Maturity.BETA, default=True),
     ),
+    Gate.RESIZE_VOLUMES: (GateStage(37, Maturity.ALPHA, default=False),),
     Gate.DRIVER_FROM_CRI: (
         GateStage(28, Maturity.ALPHA, default=False),
         GateStage(31, Maturity.BETA, default=True),

@@ -12,6 +12,7 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer, PlannedPod, Refusal
 from memqos.engine.pod.allocated import allocated
 from memqos.engine.pod.qos import pod_qos
+from memqos.engine.pod.volumes import volumes_in_resize
 from memqos.engine.releases.defaulting import seen_by
 from memqos.engine.resize.actuation import Actuation, hindrance
 from memqos.engine.resize.allocation import (
@@ -176,7 +177,7 @@ class _Case:
                 steps = tuple(actuation.steps(pod_level=pod_level))
         return Resize(
             name=self.new.name, namespace=self.new.namespace, uid=self.new.uid, outcome=outcome, message=message,
-            reason=decision.reason, steps=steps,
+            reason=decision.reason, steps=steps, volumes=volumes_in_resize(self.old, self.new, self.kubelet),
         )  # fmt: skip
 
 

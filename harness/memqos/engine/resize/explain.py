@@ -1,9 +1,9 @@
 """Resizes as text and as a JSON document.
 
 The document: memqos_format, release, resizes (in the kubelet's order), changes (of files and messages of the tree, as
-in `memqos expect --diff`). A resize: name, namespace, uid, outcome, message, reason, steps, left (leftovers: subject,
-cgroup, knob, holds, anew, cause, upstream). A step: kind, resource, cgroup (path), container, cri (the message), knobs
-(written, value, reason), reason; empty fields are left out.
+in `memqos expect --diff`). A resize: name, namespace, uid, outcome, message, reason, volumes, steps, left (leftovers:
+subject, cgroup, knob, holds, anew, cause, upstream). A step: kind, resource, cgroup (path), container, cri (the
+message), knobs (written, value, reason), reason; empty fields are left out.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ def resize_text(plan: ResizePlan) -> str:
     lines = [f"Kubernetes {titled(plan.before.release)}, cgroup driver {plan.before.driver}: {count}"]
     for one in plan.resizes:
         lines += ["", _head(one), *reason_lines(one.reason, indent="  ")]
+        lines += [f"  {one.volumes}"] if one.volumes else []
         for number, step in enumerate(one.steps, start=1):
             lines += [f"  {number}. {_title(step)}", f"     {step.reason.rule}", *_said(step)]
         lines += _left(one)
@@ -68,6 +69,7 @@ def resize_document(plan: ResizePlan) -> dict[str, Any]:
                 "outcome": one.outcome.value,
                 "message": one.message,
                 "reason": reason_document(one.reason),
+                "volumes": one.volumes,
                 "steps": [_step(step) for step in one.steps],
                 "left": [
                     {field.name: getattr(left, field.name) for field in fields(left)} | {"subject": str(left.subject)}

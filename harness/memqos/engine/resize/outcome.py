@@ -110,7 +110,8 @@ class ResizeStep:
 class Resize:
     """One pod's resize. message: the kubelet's or API server's, "" for none.
 
-    left: the leftovers once it is carried out.
+    left: the leftovers once it is carried out. volumes: what is known of memory-backed volumes that have another size
+    in the request, "" for none.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Resize:
     message: str = ""
     steps: tuple[ResizeStep, ...] = ()
     left: tuple[Left, ...] = ()
+    volumes: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -468,6 +468,8 @@ class Resize(TypedDict):
     message: str
     """The kubelet's or API server's; '' for none."""
     reason: Reason
+    volumes: str
+    """What is known of memory-backed volumes that have another size in the request; '' for none."""
     steps: list[ResizeStep]
     left: list[Leftover]
     """Leftovers of the resize: values that a new pod of the same size would not have."""

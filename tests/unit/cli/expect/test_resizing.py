@@ -85,3 +85,19 @@ def test_a_resize_after_a_rollback(told, files):
     assert {one["knob"] for one in resize["left"]} == {"memory.low", "oom_score_adj"}
     # Values that the change of the configuration removed before: the sums above pods.
     assert {one["subject"] for one in document["succession"]} >= {"kubepods.slice", "kubepods-burstable.slice"}
+
+
+def test_a_volume_with_another_size_is_named(told, files):
+    def with_volume(text, size):
+        volume = f"spec: {{volumes: [{{name: cache, emptyDir: {{medium: Memory, sizeLimit: {size}}}}}], "
+        return text.replace("spec: {", volume)
+
+    files(old=with_volume(web("128Mi", "256Mi"), "64Mi"), new=with_volume(web("128Mi", "512Mi"), "128Mi"))
+    ask = ("old.yaml", "--resize", "new.yaml", "--kubernetes")
+    _, out, _ = told(*ask, "1.36")
+    assert "\n  volume cache (64Mi to 128Mi): the size stays, since no resize changes a volume in 1.36\n" in out
+    gate = ("--set", "featureGates.InPlacePodVerticalScalingMemoryBackedVolumes=true")
+    _, out, _ = told(*ask, "1.37", *gate)
+    assert "\n  volume cache (64Mi to 128Mi): resizes of memory-backed volumes are not modelled. By KEP-6030, " in out
+    _, _, err = told("old.yaml", "--kubernetes", "1.37", *gate)
+    assert "featureGates.InPlacePodVerticalScalingMemoryBackedVolumes: resizes of memory-backed volumes are not" in err
