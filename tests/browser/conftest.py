@@ -1,4 +1,4 @@
-"""A report in a real browser: Debian's Chromium, without a window, driven by playwright."""
+"""Reports and fleets in a real browser: Debian's Chromium, without a window, driven by playwright."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def opened(browser: Any, report: Path) -> Iterator[Opened]:
     """Opens a report; afterwards, whatever the test did, nothing was complained of and nothing asked for outside."""
     contexts, trouble = [], []
 
-    def call(fragment: str = "", *, file: Path = report, **options: Any) -> Any:
+    def call(fragment: str = "", *, file: Path = report, ready: str = "html[data-ready=yes]", **options: Any) -> Any:
         context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, **options})
         contexts.append(context)
         page = context.new_page()
@@ -64,7 +64,7 @@ def opened(browser: Any, report: Path) -> Iterator[Opened]:
         page.on("request", lambda one: one.url.startswith(("file:", "blob:")) or trouble.append(one.url))
         page.on("dialog", lambda one: (trouble.append(f"dialog: {one.message}"), one.dismiss()))
         page.goto(f"{file.as_uri()}{fragment}")
-        page.wait_for_selector("html[data-ready=yes]")
+        page.wait_for_selector(ready)
         return page
 
     yield call

@@ -166,7 +166,7 @@ class Fleet:
             unseen.update(row.unseen)
             nodes.update(dict.fromkeys(row.unseen, 1))
         parts += [
-            one_line(f"not observable: {count} values on {_nodes(nodes[why])}: {why}")
+            one_line(f"not observable: {_many(count, 'value')} on {_nodes(nodes[why])}: {why}")
             for why, count in unseen.most_common(10)
         ]
         told = ", ".join(f"{count} {state}" for state, count in self.states.items() if count)
@@ -219,7 +219,7 @@ def _cells(row: NodeRow) -> tuple[str, ...]:
 
 
 def _cause_lines(one: Cause) -> Iterator[str]:
-    of = f"{one.pods} pods on {_nodes(one.nodes)}" if one.pods else _nodes(one.nodes)
+    of = f"{_many(one.pods, 'pod')} on {_nodes(one.nodes)}" if one.pods else _nodes(one.nodes)
     yield f"{one.knob} at the level {one.level} {_VERBS.get(one.verdict, one.verdict)}: {of}"
     if one.rule:
         yield f"  rule     {one.rule}"
@@ -236,7 +236,11 @@ _VERBS = {Verdict.DEVIATES.value: "deviates", Verdict.KNOWN.value: "deviates as 
 
 
 def _nodes(count: int) -> str:
-    return "1 node" if count == 1 else f"{count} nodes"
+    return _many(count, "node")
+
+
+def _many(count: int, word: str) -> str:
+    return f"1 {word}" if count == 1 else f"{count} {word}s"
 
 
 def _row_document(row: NodeRow) -> dict[str, Any]:
