@@ -72,7 +72,7 @@ def test_a_value_case_conforms(tmp_path, profile):
 
 
 def test_a_disk_image_of_arm64_boots_by_uefi(tmp_path):
-    cache, profile = default_cache(os.environ), load_profile("trixie-arm64")
+    cache, profile = default_cache(os.environ), load_profile("trixie-arm64-16k")
     image = image_of_profile(tmp_path / "image", ensure_image(profile, cache), profile)
     case = "values/test_values.py::test_pod_and_its_containers_hold_their_values[v1.27-burstable]"
     key = str(client_key(cache, progress=SILENT))
@@ -82,3 +82,4 @@ def test_a_disk_image_of_arm64_boots_by_uefi(tmp_path):
     assert [result["outcome"] for result in found["results"]] == ["conforms"]
     [machine] = found["machines"]
     assert (machine["disk_image"]["architecture"], machine["disk_image"]["firmware"]) == ("arm64", "uefi")
+    assert machine["kernel"].endswith("-arm64-16k")
