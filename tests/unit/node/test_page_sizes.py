@@ -122,6 +122,35 @@ def test_a_program_waits_whatever_the_runtime_says_later():
     assert (found.verdict, found.observed) == (Verdict.CONFORMS, "8.1 s")
 
 
+@pytest.mark.parametrize(
+    ("page_size", "limit", "used", "verdict"),
+    [
+        (65536, 8585216, 4849664, Verdict.NOT_OBSERVABLE),
+        (65536, 8585216, 4390912, Verdict.DEVIATES),
+        (65536, 0, 0, Verdict.DEVIATES),
+        (16384, 8585216, 4849664, Verdict.DEVIATES),
+        (4096, 8585216, 8585216, Verdict.DEVIATES),
+    ],
+)
+def test_the_kernel_swaps_no_more_with_less_than_64_pages_left(page_size, limit, used, verdict):
+    """Seen on ppc64le: killed with 4,849,664 of 8,585,216 bytes of swap in use; 57 pages were left."""
+    pod, app = planned(memory__swap__max=Bytes(limit))
+    shown = files(
+        memory_swap_current=f"{used}\n", memory_swap_max=f"{limit}\n", memory_events=EVENTS.format(high=9, oom_kill=1)
+    )
+    one = sample(shown, page_size=page_size, exit_code=137, reason="OOMKilled")
+    premises = Preconditions(pod=pod, planned=app, knobs=(Knob.MEMORY_SWAP_MAX,), enacted_by=Setter.MEMQOS)
+    observed = Observed(rests_on=premises, samples=(dataclasses.replace(one, planned=app.cgroup.knobs),))
+    killed, done = Course(dataclasses.replace(observed, commands=2)).swaps_through()
+    assert (killed.verdict, done.verdict) == (verdict, verdict)
+    assert Course(observed).still_runs().verdict is verdict
+    if verdict is Verdict.NOT_OBSERVABLE:
+        assert done.why_not == (
+            "it was killed, and 3735552 bytes of memory.swap.max 8585216 were left, "
+            "too few for the kernel's 64 pages of 65536"
+        )
+
+
 def waits(*seconds):
     line = {"event": "step", "ms": 1, "command": 2, "verb": "anon", "id": 2, "bytes": 1, "of": 9}
     lines = [{**line, "max_us": each * 1e6, "thread": thread} for thread, each in enumerate(seconds, start=1)]

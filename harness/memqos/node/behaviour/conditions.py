@@ -28,6 +28,7 @@ from memqos.workload.report import Done, ReportLine, StepLine
 
 __all__ = [
     "PEAKS",
+    "SMALL_PAGE",
     "THROTTLE_US",
     "WATCHED_FILES",
     "Combined",
@@ -82,6 +83,9 @@ The kernel skips the sleep of a task above memory.high for penalties of up to HZ
 mem_cgroup_handle_over_high), so a throttled task stalls for longer than that.
 """
 
+
+SMALL_PAGE = 4096
+"""Bytes of a page of which pods and texts have hundreds, so that a batch of 64 matters little."""
 
 STALL_US = 4_000_000
 """A stall too long to be noise, in µs of memory pressure: two of the longest sleeps of a task above memory.high.

@@ -59,10 +59,9 @@ class Course:
         """The container was running at the end of the watch.
 
         spent: why a kill breaks no rule, such as that no container had reclaimable memory left; "" if it does. A kill
-        is then not observable, as is one where the model of memory.high lets the program reach memory.max by then. Any
-        other end still deviates.
+        is then not observable, as is one that large pages explain (`_cramped`). Any other end still deviates.
         """
-        spent = spent or self.throttling.reaches_limit()
+        spent = spent or self._cramped
         status = self.samples[-1].status
         observed = "running" if status.exit_code is None else f"ended with {status.exit_code} ({status.reason})"
         found = self.observed.word("state", "running", observed)
@@ -73,9 +72,9 @@ class Course:
     def lives(self) -> tuple[Finding, Finding]:
         """The kernel killed no process of the container, and it still runs.
 
-        A kill is not observable where the model of memory.high lets the program reach memory.max by then.
+        A kill that large pages explain is not observable (`_cramped`).
         """
-        spared, why = self.oom.is_spared(), self.throttling.reaches_limit()
+        spared, why = self.oom.is_spared(), self._cramped
         if why and spared.verdict is Verdict.DEVIATES:
             spared = spared.unseen(f"it was killed, and {why}")
         return spared, self.still_runs()
@@ -248,6 +247,21 @@ class Course:
         """It lives, and its workload finished all commands that end by themselves."""
         killed, runs = self.lives()
         return killed, self.finishes(), runs
+
+    def swaps_through(self) -> tuple[Finding, Finding]:
+        """The kernel killed no process of it, and its workload finished.
+
+        A kill is not observable where the kernel had to stop swapping (`SwapUse.stops_early`), and then no end is.
+        """
+        spared, done, why = self.oom.is_spared(), self.finishes(), self.swap.stops_early()
+        if not why or spared.verdict is not Verdict.DEVIATES:
+            return spared, done
+        return spared.unseen(f"it was killed, and {why}"), done.unseen(f"it was killed, and {why}")
+
+    @cached_property
+    def _cramped(self) -> str:
+        """Why a kill breaks no rule: the sleeps end in memory.max, or swap had too little room; "" if neither."""
+        return self.throttling.reaches_limit() or self.swap.stops_early()
 
     def progressed(self) -> Finding:
         """The workload itself reported that it used memory."""

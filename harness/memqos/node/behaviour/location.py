@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from memqos.cgroupfs import parse
 from memqos.engine.answer.finding import Finding
 from memqos.model.knob import Knob
-from memqos.node.behaviour.conditions import Sample, held, numa_of
+from memqos.node.behaviour.conditions import SMALL_PAGE, Sample, held, numa_of
 from memqos.node.behaviour.sample_findings import Observed
 
 __all__ = ["NumaPlacement", "SwapUse"]
@@ -208,6 +208,17 @@ class SwapUse:
         """None of it was in swap in any sample. why_not: as for `is_used`."""
         most = max(self.observed.amounts(_CURRENT), default=None)
         return self.observed.finding(_CURRENT, "0 in every sample", most, most == 0, why_not=why_not)
+
+    def stops_early(self) -> str:
+        """Why the kernel swapped no more though memory.swap.max was not reached; "" where a page has 4 KiB.
+
+        It needs 64 pages of room in swap (mm/vmscan.c, get_swappiness, MIN_LRU_BATCH).
+        """
+        first, most = self.observed.samples[0], max(self.observed.amounts(_CURRENT), default=0)
+        bound, size = first.bound(Knob.MEMORY_SWAP_MAX), first.page_size
+        if size <= SMALL_PAGE or not bound or bound - most >= first.slack:
+            return ""
+        return f"{bound - most} bytes of memory.swap.max {bound} were left, too few for the kernel's 64 pages of {size}"
 
     def is_hardly_used(self) -> Finding:
         """At most one batch of it was in swap: a program also has memory that its commands do not allocate."""

@@ -17,7 +17,7 @@ from memqos.engine.answer.finding import Finding, subject_of
 from memqos.engine.cgroup.throttle import CHARGE_BATCH, Over, delay, fastest_growth, least_wait, sleeps_from
 from memqos.engine.cgroup.throttle_series import EVENTS_A_PASS
 from memqos.model.knob import Bytes, Knob
-from memqos.node.behaviour.conditions import Sample, stat_of, waits_of
+from memqos.node.behaviour.conditions import SMALL_PAGE, Sample, stat_of, waits_of
 from memqos.node.behaviour.oom import OomKills
 from memqos.node.behaviour.sample_findings import Observed
 from memqos.workload.command import Anon
@@ -193,9 +193,6 @@ STILL_FAULTS = 15
 
 REREAD = "workingset_refault_file"
 """The row of memory.stat that counts pages of files read again soon after they were reclaimed."""
-
-SMALL_PAGE = 4096
-"""Bytes of a page of which a program's text has hundreds, more than a fault reads ahead."""
 
 LEAST_VALUES = 40
 
