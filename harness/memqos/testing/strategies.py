@@ -10,7 +10,6 @@ except ModuleNotFoundError as error:
         "memqos.testing.strategies needs hypothesis: pip install 'memqos[explore]'", name="hypothesis"
     ) from error
 
-from memqos.exploration.admissions import Situation, admission_objects, resizes, situations
 from memqos.exploration.amounts import byte_counts, cpu_counts, spellings, spelt
 from memqos.exploration.configurations import (
     configurations,
@@ -22,8 +21,21 @@ from memqos.exploration.configurations import (
     throttling_factors,
 )
 from memqos.exploration.documents import ConfiguredKubelet, pod_of
-from memqos.exploration.manifests import ANY_POD, RUNNABLE, PodShape, manifests, pods, pods_together
-from memqos.exploration.requests import cri_requests, lifecycles, requests
+from memqos.exploration.strategies import (
+    ANY_POD,
+    RUNNABLE,
+    PodShape,
+    Situation,
+    admission_objects,
+    cri_requests,
+    lifecycles,
+    manifests,
+    pods,
+    pods_together,
+    requests,
+    resizes,
+    situations,
+)
 
 __all__ = [
     "ANY_POD",

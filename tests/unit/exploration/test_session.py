@@ -14,12 +14,11 @@ from memqos.exploration.batches import SMALL, Batches
 from memqos.exploration.database import Database, load_found
 from memqos.exploration.documents import HEAD, ConfiguredKubelet
 from memqos.exploration.examples import Example, Kind, example_of
-from memqos.exploration.explore import Order
+from memqos.exploration.explore import Comparison, Order
 from memqos.exploration.judge import Judge
-from memqos.exploration.manifests import RUNNABLE
 from memqos.exploration.session import Session, shape_of
 from memqos.exploration.shrinker import measure
-from memqos.exploration.systems import Comparison
+from memqos.exploration.strategies import RUNNABLE
 from memqos.model.node import CgroupDriver
 from memqos.model.quantity import Quantity
 from memqos.node.connection import node_on
