@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from memqos.audits.answer import Audit
-from memqos.cli.audit_order import AuditOrder
+from memqos.cli.audit_places import AuditOrder
 from memqos.cli.manifest_options import ManifestOptions, manifest_options
 from memqos.cli.node_options import (
     KubeletOptions,

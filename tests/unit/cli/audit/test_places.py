@@ -13,7 +13,7 @@ import pytest
 
 from memqos.audits.live import Course
 from memqos.cli import audit_places
-from memqos.cli.audit_order import AuditOrder
+from memqos.cli.audit_places import AuditOrder
 from memqos.cli.manifest_options import ManifestOptions
 from memqos.cli.node_options import KubeletOptions, NodeOptions, RuntimeOptions
 from memqos.errors import TargetError

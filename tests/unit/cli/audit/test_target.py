@@ -13,7 +13,7 @@ import pytest
 
 from memqos.audits.live import looked_at
 from memqos.catalog.data import data_root
-from memqos.cli import audit_order
+from memqos.cli import audit_places
 from memqos.cli.main import run
 from memqos.errors import EnvironmentNotAbleError
 from memqos.model.path import CgroupPath
@@ -36,7 +36,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveNode]:
         yield live.target
 
     monkeypatch.setattr(collecting, "reached", reached)
-    monkeypatch.setattr(audit_order, "looked_at", functools.partial(looked_at, clock=HandClock()))
+    monkeypatch.setattr(audit_places, "looked_at", functools.partial(looked_at, clock=HandClock()))
     with live_node(tmp_path / "cri.sock") as live:
         yield live
 
