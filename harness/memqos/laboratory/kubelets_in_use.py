@@ -1,18 +1,22 @@
-"""The kubelets of a run: those of the catalog, or the user's configurations, in the requested releases."""
+"""The kubelets of a run: those of the catalog, or the user's configurations, in the requested releases.
+
+The release of a kubelet under test is the one that its binary reports.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import re
+import subprocess
 from pathlib import Path
 
 from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.kubelets import KubeletCase, load_kubelets, select_kubelets
 from memqos.config.settings import Settings
-from memqos.enactor.kubelet.version import kubelet_version
 from memqos.engine.releases.release import Release, Variant
-from memqos.errors import UsageError
+from memqos.errors import UnfitFileError, UsageError
 
-__all__ = ["kubelets_in_use", "releases_in_use"]
+__all__ = ["kubelet_version", "kubelets_in_use", "releases_in_use"]
 
 
 def kubelets_in_use(settings: Settings) -> tuple[KubeletCase, ...]:
@@ -92,3 +96,30 @@ def _own_cases(settings: Settings, releases: tuple[str, ...]) -> list[KubeletCas
         for release in releases
         for file in settings.kubelet_config
     ]
+
+
+_SECONDS = 60
+_VERSION = re.compile(r"Kubernetes (v1\.[0-9]{1,3}\.\S+)", re.ASCII)
+
+
+def kubelet_version(binary: Path) -> str:
+    """The version in the output of `PATH --version` here, such as "v1.36.2". UnfitFileError for any other file."""
+    try:
+        ended = subprocess.run(
+            [str(binary.absolute()), "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_SECONDS,
+            env={},
+            check=False,
+        )
+        said = ended.stdout.decode("utf-8", "backslashreplace")
+        problem = f"'{binary} --version' prints {said.strip()[:80]!r}, which is not a Kubernetes version."
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said, problem = "", f"'{binary} --version' cannot be run on this host: {error}"
+    match = _VERSION.fullmatch(said.strip())
+    if match is None:
+        raise UnfitFileError(
+            problem, where="--kubelet-binary", next_step="Give a kubelet that is built for this host's architecture."
+        )
+    return match[1]

@@ -22,7 +22,6 @@ from memqos.config.table import oci_runtime
 from memqos.enactor.admission import patience_with_pods
 from memqos.enactor.base import Patience
 from memqos.enactor.kubelet.session import KubeletSession, kubelet_session
-from memqos.enactor.kubelet.version import kubelet_version
 from memqos.enactor.registry import KUBELET, MEMQOS, KubeletAccess, Maker
 from memqos.engine.answer.finding import Finding
 from memqos.engine.answer.succession import is_kept
@@ -39,6 +38,7 @@ from memqos.engine.translate.versions import (
 )
 from memqos.laboratory.evidence import Folder, MachineLog, Sink, capture
 from memqos.laboratory.host import host
+from memqos.laboratory.kubelets_in_use import kubelet_version
 from memqos.model.node import NodeFacts
 from memqos.node.connection import node_on
 from memqos.node.node_under_test import NodeUnderTest
