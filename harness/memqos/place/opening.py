@@ -1,4 +1,4 @@
-"""Opens places by settings; the only module that chooses between adapters."""
+"""Opens places by settings, and how many fit on this host; the only module that chooses between adapters."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
@@ -36,15 +37,20 @@ from memqos.place.disk_image import booted_image, opened_image
 from memqos.place.existing_machine import opened_existing
 from memqos.place.vm import DOCKER, GVISOR, PODMAN, opened_vm
 from memqos.target.opening import check_url
-from memqos.vm.cache.store import default_cache
+from memqos.vm.architecture import ARCHITECTURES
+from memqos.vm.cache.entry import Image, list_images
+from memqos.vm.cache.store import Cache, default_cache
+from memqos.vm.checkpoint import list_checkpoints
 from memqos.vm.cloud.booting import Login, check_login
 from memqos.vm.cloud.disk_file import disk_file
-from memqos.vm.host.capacity import check_room
+from memqos.vm.host.capacity import Capacity, capacity, check_room, fastest, read_host
 from memqos.vm.host.programs import find_qemu
 from memqos.vm.host.progress import Progress
 from memqos.vm.image.making import ensure_image
 from memqos.vm.kernel_tree import KernelTree
 from memqos.vm.options import BootOptions, Brought, RuntimeBinary, check_options, kernel_words
+from memqos.vm.qemu.accelerator import choose_accelerator, kvm_device_obstacle
+from memqos.vm.qemu.spec import Accelerator
 from memqos.vm.trees import BroughtTree, CopiedTree
 
 __all__ = [
@@ -52,11 +58,14 @@ __all__ = [
     "KUBELET_UPGRADE",
     "Places",
     "boot_options",
+    "cache_root",
     "check_host",
     "check_places",
     "image_login",
     "prepare_places",
+    "room_for",
 ]
+
 
 OF_BOOTED_MACHINES = (
     "profile", "arch", "topology", "no_recursiveprot", "runtime_binary", "runtime_deb", "containerd_binary",
@@ -412,3 +421,48 @@ def boot_options(settings: Settings) -> BootOptions:
         recursiveprot=not settings.no_recursiveprot,
         checkpoint=not settings.no_checkpoint,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCapacity:
+    """most: the number that fits on this host; best: the number that is fastest."""
+
+    most: Capacity
+    best: Capacity
+
+
+def room_for(settings: Settings) -> RunCapacity:
+    """The room for this run's machines. Raises MemqosError for settings without a machine."""
+    if settings.target:
+        one = Capacity(machines=1, reason=f"{settings.origins['target']} names one machine")
+        return RunCapacity(most=one, best=one)
+    topology = load_topology(settings.topology)
+    cache, host = default_cache(os.environ), read_host()
+    ready = [
+        one.used_bytes
+        for one in list_checkpoints(cache)
+        if one.profile in settings.profile and one.topology == topology.name
+    ]
+    most = capacity(host, memory_bytes=topology.memory_bytes, checkpoint_bytes=max(ready, default=0))
+    return RunCapacity(most=most, best=fastest(host, most, cpus=topology.cpus, emulated=is_emulated(settings, cache)))
+
+
+def is_emulated(settings: Settings, cache: Cache) -> bool:
+    """Whether machines run under software emulation; True until an image exists to try KVM with."""
+    if kvm_device_obstacle():
+        return True
+    images = [image for image in list_images(cache) if image.profile in settings.profile]
+    if not images:
+        return True
+    return any(_accelerator_of(image, cache) is Accelerator.TCG for image in images)
+
+
+def _accelerator_of(image: Image, cache: Cache) -> Accelerator:
+    architecture = next(one for one in ARCHITECTURES if one.name == image.architecture)
+    qemu = find_qemu(architecture)
+    return choose_accelerator(qemu, image.kernel, cache=cache, architecture=architecture).accelerator
+
+
+def cache_root() -> Path:
+    """The cache's folder, by environment variables; it may not exist."""
+    return default_cache(os.environ).root

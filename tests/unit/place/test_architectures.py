@@ -4,7 +4,7 @@ import pytest
 
 from memqos.config.settings import resolve
 from memqos.errors import MissingProgramError
-from memqos.place import opening, room
+from memqos.place import opening
 from memqos.vm.cache.store import Cache
 from memqos.vm.host.progress import SILENT
 from memqos.vm.qemu.accelerator import AcceleratorChoice
@@ -54,12 +54,12 @@ def test_kvm_is_tried_with_the_images_own_architecture(accelerator, monkeypatch,
         tried.append((qemu, kernel, architecture.name))
         return AcceleratorChoice(accelerator=accelerator, reason="")
 
-    monkeypatch.setattr(room, "kvm_device_obstacle", lambda: None)
-    monkeypatch.setattr(room, "list_images", lambda _: [Built()])
-    monkeypatch.setattr(room, "find_qemu", only("arm64"))
-    monkeypatch.setattr(room, "choose_accelerator", choose)
+    monkeypatch.setattr(opening, "kvm_device_obstacle", lambda: None)
+    monkeypatch.setattr(opening, "list_images", lambda _: [Built()])
+    monkeypatch.setattr(opening, "find_qemu", only("arm64"))
+    monkeypatch.setattr(opening, "choose_accelerator", choose)
 
-    emulated = room.is_emulated(resolve({"profile": "trixie-arm64"}, {}), Cache(root=tmp_path))
+    emulated = opening.is_emulated(resolve({"profile": "trixie-arm64"}, {}), Cache(root=tmp_path))
 
     assert emulated is (accelerator is Accelerator.TCG)
     assert tried == [("qemu-system-aarch64", "/cache/vmlinuz", "arm64")]

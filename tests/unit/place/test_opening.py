@@ -5,8 +5,7 @@ import pytest
 from memqos.config.settings import resolve
 from memqos.errors import UsageError
 from memqos.place import opening
-from memqos.place.opening import additions_for, check_host, check_places, prepare_places
-from memqos.place.room import room_for
+from memqos.place.opening import additions_for, check_host, check_places, prepare_places, room_for
 
 NODE = "ssh://root@node7:22"
 
