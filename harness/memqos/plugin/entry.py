@@ -251,7 +251,7 @@ def pytest_configure(config: pytest.Config) -> None:
     manager.register(Budget(config), "memqos-budget")
     manager.register(fixtures, "memqos-fixtures")
     if is_worker or config.getoption("tx", None):
-        from memqos.plugin.collection.hosts import Hosts
+        from memqos.plugin.collection.workers import Hosts
 
         manager.register(Hosts(config), "memqos-hosts")
     if settings.shard is not None or settings.last_failed:

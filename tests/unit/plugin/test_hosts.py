@@ -6,7 +6,7 @@ import execnet
 import pytest
 
 from memqos.config.settings import resolve
-from memqos.plugin.collection.hosts import Hosts
+from memqos.plugin.collection.workers import Hosts
 from memqos.plugin.keys import HOST, RESULTS, SETTINGS_KEY
 
 TEXT = "tests/demo/where.txt"
