@@ -21,20 +21,20 @@ from memqos.clock import Deadline
 from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
-from memqos.runtime import calls, cri_wire
+from memqos.runtime import base, cri_wire
 from memqos.runtime.base import (
     CallRecorder,
     Capability,
     ContainerHandle,
     ContainerSpec,
     ContainerStatus,
+    RecordedCalls,
     RuntimeVersion,
     SandboxHandle,
     SandboxSpec,
     Traces,
     keep_none,
 )
-from memqos.runtime.calls import RecordedCalls
 from memqos.runtime.proto import cri_pb2, cri_pb2_grpc
 
 __all__ = ["CriRuntime", "connect", "traces_of"]
@@ -82,9 +82,9 @@ def error_meant(error: grpc.RpcError, *, method: str, runtime: str, deadline: De
     code, details = error.code(), error.details() or ""
     data = {"method": method, "code": code.name, "details": details}
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return calls.late(runtime, method, deadline, data=data)
+        return base.late(runtime, method, deadline, data=data)
     if code is grpc.StatusCode.UNAVAILABLE or details.startswith(_BROKEN_OFF):
-        return calls.gone(runtime, method, details, data=data)
+        return base.gone(runtime, method, details, data=data)
     return RuntimeCallError(f"{runtime} answered {code.name}: {details}", where=method, data=data)
 
 
@@ -225,13 +225,13 @@ class CriRuntime:
         """RunPodSandbox with the spec's handler, or this adapter's if the spec names none."""
         request = cri_wire.sandbox_request(spec, spec.handler or self._handler)
         reply = self._call("RunPodSandbox", request, cri_pb2.RunPodSandboxResponse, deadline)
-        return SandboxHandle(id=calls.usable_id(self._name, "RunPodSandbox", reply.pod_sandbox_id), spec=spec)
+        return SandboxHandle(id=base.usable_id(self._name, "RunPodSandbox", reply.pod_sandbox_id), spec=spec)
 
     def create(self, sandbox: SandboxHandle, spec: ContainerSpec, *, deadline: Deadline) -> ContainerHandle:
         """CreateContainer."""
         request = cri_wire.create_request(sandbox, spec)
         reply = self._call("CreateContainer", request, cri_pb2.CreateContainerResponse, deadline)
-        container_id = calls.usable_id(self._name, "CreateContainer", reply.container_id)
+        container_id = base.usable_id(self._name, "CreateContainer", reply.container_id)
         return cri_wire.container_handle(sandbox, spec, container_id)
 
     def start(self, container: ContainerHandle, *, deadline: Deadline) -> None:

@@ -21,20 +21,21 @@ from memqos.engine.translate.resources import OciResources
 from memqos.errors import MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
-from memqos.runtime import calls, docker_wire
+from memqos.runtime import base, docker_wire
 from memqos.runtime.base import (
     CallRecorder,
     Capability,
     ContainerHandle,
     ContainerSpec,
     ContainerStatus,
+    RecordedCalls,
     RuntimeVersion,
     SandboxHandle,
     SandboxSpec,
     Traces,
     keep_none,
+    usable_id,
 )
-from memqos.runtime.calls import RecordedCalls, usable_id
 
 __all__ = ["DockerRuntime", "connect_docker"]
 
@@ -45,8 +46,8 @@ def in_memqos_terms(error: Exception, *, method: str, runtime: str, deadline: De
         return refusal(runtime, method, error.status_code or 0, str(error.explanation or error))
     data = {"method": method, "code": type(error).__name__, "details": str(error)}
     if deadline.expired:
-        return calls.late(runtime, method, deadline, data=data)
-    return calls.gone(runtime, method, str(error), data=data)
+        return base.late(runtime, method, deadline, data=data)
+    return base.gone(runtime, method, str(error), data=data)
 
 
 @contextlib.contextmanager

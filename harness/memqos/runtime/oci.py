@@ -33,13 +33,13 @@ from memqos.runtime.base import (
     ContainerState,
     ContainerStatus,
     Mount,
+    RecordedCalls,
     RuntimeVersion,
     SandboxHandle,
     SandboxSpec,
     Traces,
     keep_none,
 )
-from memqos.runtime.calls import RecordedCalls
 from memqos.runtime.delegation import Delegation
 from memqos.runtime.oci_commands import GONE, BundleFolders, SeenContainer, command_refusal
 from memqos.runtime.oci_features import UNASKED, learn, need_driver, need_hierarchy

@@ -13,7 +13,7 @@ from memqos.model.node import CgroupDriver
 from memqos.node.connection import node_on
 from memqos.node.requests.lifecycle import LifecycleVerbs
 from memqos.place.fake import FakePlace
-from memqos.runtime.calls import RecordedCalls
+from memqos.runtime.base import RecordedCalls
 from memqos.threads import submit
 from tests.unit.node.asked import CATALOGUE
 from tests.unit.node.fakes import kubelet, pod
