@@ -38,8 +38,7 @@ from memqos.vm.cache.entry import list_images
 from memqos.vm.cache.store import Cache, default_cache
 from memqos.vm.cloud.uefi import find_uefi
 from memqos.vm.host.capacity import capacity, read_host
-from memqos.vm.host.packages import install_advice
-from memqos.vm.host.programs import find_program, find_qemu, need_namespaces, search_path
+from memqos.vm.host.programs import find_program, find_qemu, install_advice, need_namespaces, search_path
 from memqos.vm.host.progress import SILENT, Progress, step
 from memqos.vm.image.programs import find_compiler, prebuilt_architectures
 from memqos.vm.image.recipe import BUILD_BYTES

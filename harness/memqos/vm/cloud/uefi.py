@@ -13,7 +13,7 @@ from pathlib import Path
 
 from memqos.errors import MissingProgramError
 from memqos.vm.architecture import Architecture
-from memqos.vm.host.packages import install_advice
+from memqos.vm.host.programs import install_advice
 
 __all__ = ["FOLDERS", "Uefi", "find_uefi"]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memqos.vm.host.packages import FAMILIES, WITHOUT_CROSS_LIBRARY, family_of, install_advice
+from memqos.vm.host.programs import FAMILIES, WITHOUT_CROSS_LIBRARY, family_of, install_advice
 
 LAUNCHER = Path(__file__).parents[4] / "memqos"
 
