@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from memqos.vm.cloud.seed import iso_image, seed_image, user_data
+from memqos.vm.cloud.booting import iso_image, seed_image, user_data
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGlZ memqos\n"
 
