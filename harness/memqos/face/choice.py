@@ -10,8 +10,7 @@ from pathlib import Path
 
 from memqos.clock import SYSTEM_CLOCK, Clock, utc_now
 from memqos.face.live import LiveScreen
-from memqos.face.run_face import ClaimPlaces, Face, Screen, Tone
-from memqos.face.services import NoService, Service, service_of
+from memqos.face.run_face import ClaimPlaces, Face, NoService, Screen, Service, Tone, service_of
 from memqos.face.tally import Tally, TallyRow, case_name, far, ran, span
 from memqos.face.text import Output
 

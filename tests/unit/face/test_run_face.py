@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from memqos.engine.answer.finding import Subject
-from memqos.face.run_face import Face, Tone
-from memqos.face.services import GitHub
+from memqos.face.run_face import Face, GitHub, Tone
 from memqos.report.outcome import Outcome
 from tests.clocks import HandClock
 from tests.unit.face.made import Remembering, deviating

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from memqos.face.services import GitHub, GitLab, NoService, service_of
+from memqos.face.run_face import GitHub, GitLab, NoService, service_of
 
 HERE = Path("/here")
 
