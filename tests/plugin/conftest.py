@@ -11,7 +11,7 @@ import pytest
 
 # For a run in this process pytester forgets every module that the run imported first, and the next run would have
 # second copies of classes next to the remaining ones.
-import memqos.face.choice
+import memqos.face.screens
 import memqos.face.text
 import memqos.place.opening
 import memqos.plugin.collection.workers

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.face.choice import outlook
+from memqos.face.screens import outlook
 from memqos.face.tally import Tally
 
 CASES = {"a::1": "a", "a::2": "a", "b::1": "b"}

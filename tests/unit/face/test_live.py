@@ -10,8 +10,8 @@ import termios
 import pyte
 import pytest
 
-from memqos.face.live import LiveScreen
 from memqos.face.run_face import Tone
+from memqos.face.screens import LiveScreen
 from memqos.face.tally import Tally
 from memqos.face.text import Output
 from memqos.report.outcome import Outcome

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from memqos.face.choice import LogScreen
 from memqos.face.run_face import GitHub, GitLab, NoService, Tone
+from memqos.face.screens import LogScreen
 from memqos.face.tally import Tally
 from memqos.face.text import Output
 from memqos.report.outcome import Outcome

@@ -90,7 +90,7 @@ class SuiteDisplay:
 
     def _open(self) -> None:
         # Rich and the screens are imported only in a run with a display.
-        from memqos.face.choice import opened_face
+        from memqos.face.screens import opened_face
         from memqos.face.text import Output
         from memqos.plugin.results.durations import DurationRecorder
 
@@ -223,7 +223,7 @@ class SuiteDisplay:
         """Cases, machines, and their previous durations."""
         if self.face is None or self._times is None:
             return
-        from memqos.face.choice import outlook
+        from memqos.face.screens import outlook
 
         self._is_told = True
         option = self._config.option
