@@ -10,16 +10,19 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.enactor.base import Ability, AdmittedPod, Order, require
 from memqos.enactor.kubelet.configuration import configuration
-from memqos.enactor.kubelet.given_pods import Starting, goes_on, note_updates, require_room
 from memqos.enactor.kubelet.manifest import RUNTIME_CLASS, pod_manifest
 from memqos.enactor.kubelet.pod_status import (
     Json,
+    Starting,
     container_ids,
     container_statuses,
+    goes_on,
     is_resized,
     is_settled,
     never_ran,
+    note_updates,
     rejection,
+    require_room,
     resize_pending,
     start_failure,
 )
