@@ -41,9 +41,14 @@ from memqos.page.building import page_html
 from memqos.plain_file import read_plain
 from memqos.report import ci_results, markdown, matrix, summary
 from memqos.report.bundle import Results
-from memqos.report.compatibility import compatibility_markdown, compatibility_of
 from memqos.report.documents.answers import Mutants
-from memqos.report.markdown import support_badges, support_markdown, support_of
+from memqos.report.markdown import (
+    compatibility_markdown,
+    compatibility_of,
+    support_badges,
+    support_markdown,
+    support_of,
+)
 from memqos.report.outcome import observed_something
 from memqos.report.verdict import CONTRADICTS_ITSELF, verdict_line
 from memqos.validation import CheckedFile

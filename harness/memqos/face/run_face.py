@@ -1,6 +1,6 @@
 """A run's face: events update the tally, and go to the screen as far as the verbosity allows.
 
-The port for output of a face: a terminal or a log.
+The port for output of a face: a terminal or a log. A log's service (GitHub, GitLab) has commands of its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The container runtime port: the verbs that every runtime adapter offers.
+"""The container runtime port: the verbs that every runtime adapter offers, and the record of each call.
 
 An adapter asserts nothing and retries nothing; an error answer becomes RuntimeCallError. Some runtimes also take
 requests in native words: those of CRI, of the Docker Engine, or of OCI runtimes.

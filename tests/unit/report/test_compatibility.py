@@ -11,7 +11,7 @@ import pytest
 
 from memqos.cli.main import run
 from memqos.report.bundle import Bundle
-from memqos.report.compatibility import TOPICS, compatibility_markdown, compatibility_of
+from memqos.report.markdown import TOPICS, compatibility_markdown, compatibility_of
 from memqos.report.outcome import Outcome, TestResult
 from tests.documents import misfits
 from tests.recorded import TRIXIE

@@ -1,6 +1,7 @@
 """xdist workers of a run of suites: the fastest number that fits on this host, or those on other hosts.
 
-Each worker reports the groups of tests that must stay together.
+A host is named as ssh knows it. Its worker has the results folder on a disk of its own; its compatibility is checked
+before the run, and evidence is transferred at the end. Each worker reports the groups of tests that must stay together.
 
 pytest-xdist's own loadgroup encodes a test's group in its node id. From pytest 9.2 on this is silently lost
 (pytest-dev/pytest-xdist, issue 1386): any worker would get any test, and each worker would create every population.

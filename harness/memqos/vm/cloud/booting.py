@@ -2,6 +2,9 @@
 
 The image's kernel, command line and units stay unchanged. Parts of the topology other than CPUs, NUMA nodes and memory
 are set up from inside; a part that the system does not support is noted, and the machine is used without it.
+
+A NoCloud seed is a small ISO 9660 image, a disk labelled "cidata" with the files meta-data and user-data (cloud-init's
+documentation, datasources, NoCloud), byte for byte the same for the same user and key.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Programs of the host: where they are, and which of the distribution's packages install a missing one."""
+"""Programs of the host: where they are, and which of the distribution's packages install a missing one.
+
+memqos uses Debian's names of packages. The launcher of a checkout has the same table in sh; a test compares them.
+"""
 
 from __future__ import annotations
 
