@@ -36,7 +36,7 @@ from memqos.vm.architecture import AMD64, ARCHITECTURES, ARM64, PPC64LE, Archite
 from memqos.vm.boot import boot
 from memqos.vm.cache.entry import list_images
 from memqos.vm.cache.store import Cache, default_cache
-from memqos.vm.cloud.uefi import find_uefi
+from memqos.vm.cloud.booting import find_uefi
 from memqos.vm.host.capacity import capacity, read_host
 from memqos.vm.host.programs import find_program, find_qemu, install_advice, need_namespaces, search_path
 from memqos.vm.host.progress import SILENT, Progress, step

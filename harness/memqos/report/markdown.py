@@ -1,4 +1,8 @@
-"""Results as Markdown: tables, a badge, the support of runtimes, and the compatibility matrix of runtimes and releases."""
+"""Results as Markdown: tables, a badge, the support of runtimes, and the compatibility matrix.
+
+The matrix of runtimes and Kubernetes releases is the one that AEP-9926 asks for: units of counters, resize and swap,
+and the values themselves, by topic.
+"""
 
 from __future__ import annotations
 

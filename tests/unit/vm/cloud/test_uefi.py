@@ -6,7 +6,7 @@ import pytest
 
 from memqos.errors import MissingProgramError
 from memqos.vm.architecture import AMD64, ARM64
-from memqos.vm.cloud.uefi import find_uefi
+from memqos.vm.cloud.booting import find_uefi
 
 
 @pytest.fixture
