@@ -14,7 +14,7 @@ from memqos.engine.answer.difference import differences, differences_document, d
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.engine.resize import Activity, Usage, resize_pods, taken_over
-from memqos.engine.resize.explain import resize_document, resize_reasons, resize_text
+from memqos.engine.resize.outcome import resize_document, resize_reasons, resize_text
 from memqos.errors import UnknownNameError
 from memqos.model.knob import Knob
 from memqos.model.pod import Pod

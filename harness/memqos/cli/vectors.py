@@ -1,7 +1,8 @@
 """`memqos vectors`: literal cases of what kubelets write, for table tests of other programs.
 
 The cases come from memqos's own catalogue, or from the user's manifests. A case is a pod, a configuration and a node,
-with every file's value, and is self-contained."""
+with every file's value, and is self-contained.
+"""
 
 from __future__ import annotations
 

@@ -320,7 +320,7 @@ class NodeUnderTest:
     def restart_kubelet(self, population: Population, kubelet: KubeletCase) -> Population:
         """The same pods, still running, after the kubelet returned with another configuration or release.
 
-        What it writes and what it leaves is in `engine.resize.takeover`. Raises UsageError without pods,
+        What it writes and what it leaves is in `engine.resize.entry`. Raises UsageError without pods,
         MachineryError if a write fails.
         """
         standing = self._occupancy.standing()

@@ -7,7 +7,7 @@ from memqos.engine.answer.difference import differences, differences_document
 from memqos.engine.answer.document import plan_document
 from memqos.engine.cgroup.protection import protection_document
 from memqos.engine.releases.errata import errata_document
-from memqos.engine.resize.explain import resize_document
+from memqos.engine.resize.outcome import resize_document
 from tests.golden.reasons.nodes import PODS
 from tests.golden.reasons.pages import laid_out
 from tests.golden.reasons.plans import kubelet_of, plan_of

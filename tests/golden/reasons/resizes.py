@@ -6,7 +6,7 @@ from typing import Any
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import ResizePlan, Usage, resize_pods
-from memqos.engine.resize.explain import resize_reasons, resize_text
+from memqos.engine.resize.outcome import resize_reasons, resize_text
 from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, KubeletSettings, ReservationPolicy, SwapBehavior

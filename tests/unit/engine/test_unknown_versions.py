@@ -10,7 +10,7 @@ from memqos.engine.answer.verdict import judge
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import resize_pods
-from memqos.engine.resize.explain import resize_document, resize_reasons, resize_text
+from memqos.engine.resize.outcome import resize_document, resize_reasons, resize_text
 from memqos.engine.translate.versions import Runtimes, traits_of
 from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob, Number
 from memqos.model.node import CgroupDriver, CgroupVersion

@@ -12,8 +12,7 @@ from memqos.model.pod import QosClass
 from memqos.model.reading import CgroupReading, NoFile, Reading
 from memqos.node.behaviour.conditions import WATCHED_FILES, Sample
 from memqos.node.behaviour.course import Course
-from memqos.node.behaviour.preconditions import Preconditions
-from memqos.node.behaviour.sample_findings import Observed
+from memqos.node.behaviour.preconditions import Observed, Preconditions
 from memqos.runtime.base import ContainerState, ContainerStatus
 from memqos.workload.report import parse_report
 

@@ -11,8 +11,7 @@ from memqos.engine.answer.finding import Setter, Verdict
 from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour.conditions import stalls
 from memqos.node.behaviour.course import Course
-from memqos.node.behaviour.preconditions import Preconditions
-from memqos.node.behaviour.sample_findings import Observed
+from memqos.node.behaviour.preconditions import Observed, Preconditions
 from tests.unit.node.samples import QUIET, course, files, planned, sample
 
 MIB = 1 << 20

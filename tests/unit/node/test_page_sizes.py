@@ -10,9 +10,8 @@ from memqos.engine.cgroup.effective_protection import Effective
 from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour.conditions import thread_stalls
 from memqos.node.behaviour.course import Course
-from memqos.node.behaviour.preconditions import Preconditions
+from memqos.node.behaviour.preconditions import Observed, Preconditions
 from memqos.node.behaviour.pressure import charged_ahead
-from memqos.node.behaviour.sample_findings import Observed
 from memqos.node.behaviour.throttling import SecondProgram, furthest, modelled_sleep
 from tests.unit.node.samples import EVENTS, course, files, planned, sample
 

@@ -12,7 +12,7 @@ from memqos.model.knob import Knob
 from memqos.node.behaviour.conditions import THROTTLE_US, Sample
 from memqos.node.behaviour.location import NumaPlacement, SwapUse
 from memqos.node.behaviour.oom import OomKills
-from memqos.node.behaviour.sample_findings import Observed
+from memqos.node.behaviour.preconditions import Observed
 from memqos.node.behaviour.throttling import Throttling, looks_at
 from memqos.workload.report import Done, StepLine
 

@@ -9,7 +9,7 @@ from memqos.cgroupfs import parse
 from memqos.engine.answer.finding import Finding
 from memqos.model.knob import Knob
 from memqos.node.behaviour.conditions import SMALL_PAGE, Sample, held, numa_of
-from memqos.node.behaviour.sample_findings import Observed
+from memqos.node.behaviour.preconditions import Observed
 
 __all__ = ["NumaPlacement", "SwapUse"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memqos.engine.answer.finding import Finding
-from memqos.node.behaviour.sample_findings import Observed
+from memqos.node.behaviour.preconditions import Observed
 from memqos.runtime.base import ContainerStatus
 
 __all__ = ["OOM_EXIT_CODE", "OOM_REASON", "OomKills", "exit_code_of_kill", "reason_of_kill"]

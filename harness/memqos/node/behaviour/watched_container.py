@@ -21,8 +21,7 @@ from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText, NoFile, Reading
 from memqos.node.behaviour.conditions import Combined, Condition, Sample, work_done
 from memqos.node.behaviour.course import Course
-from memqos.node.behaviour.preconditions import Preconditions, is_there
-from memqos.node.behaviour.sample_findings import Observed
+from memqos.node.behaviour.preconditions import Observed, Preconditions, is_there
 from memqos.node.behaviour.throttling import ENTRY, SecondProgram, patience
 from memqos.node.pods.foreign_writes import bound_container, limited_container, refused_limit
 from memqos.runtime.base import ContainerHandle, ContainerState, ContainerStatus

@@ -13,7 +13,7 @@ import pytest
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.releases.release import Variant
 from memqos.engine.resize import Activity, StepKind, resize_pods
-from memqos.engine.resize.explain import resize_document, resize_text
+from memqos.engine.resize.outcome import resize_document, resize_text
 from memqos.model.knob import Knob
 from memqos.model.node import NodeFacts, ReservationPolicy
 from memqos.model.pod import ContainerKind, ContainerState, ContainerStatus, PodStatus, ResizePolicy
