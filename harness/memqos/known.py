@@ -15,26 +15,33 @@ import datetime
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 from msgspec import Meta, Struct
 
+from memqos.catalog.data import data_root
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.faults import FAULTS, KUBELET, LINUX
 from memqos.engine.resize.leftovers import Leftover
 from memqos.errors import UnknownNameError
+from memqos.model.node import CgroupDriver
 from memqos.validation import CheckedFile
 
 __all__ = [
     "EVIDENCE",
     "Accepted",
     "KnownDeviation",
+    "System",
     "accepted_or_not",
     "amended",
     "baseline_text",
+    "known_deviations",
+    "known_fault_or_not",
+    "known_or_not",
     "left_by_kubelet",
     "load_all",
     "load_baseline",
@@ -237,6 +244,52 @@ MAX_BYTES = 16 << 20
 """A longer baseline is refused."""
 
 _TABLE = "accepted"
+
+
+class System(Protocol):
+    """The machine that a finding is about, such as a station."""
+
+    @property
+    def driver(self) -> CgroupDriver:
+        """The cgroup driver."""
+        ...
+
+    def versions_behind(self, finding: Finding) -> Mapping[str, str]:
+        """The version of each program that may have caused it, by name."""
+        ...
+
+
+@lru_cache(maxsize=1)
+def known_deviations(lists: tuple[Path, ...] = ()) -> tuple[KnownDeviation, ...]:
+    """The entries of the shipped list and of these lists; errors as `load_all`."""
+    return load_all([data_root() / "vm" / "known.toml", *lists])
+
+
+def known_or_not(finding: Finding, claim: str, system: System | None, lists: tuple[Path, ...] = ()) -> Finding:
+    """The finding, marked as known if a list has it for this claim and the system's versions.
+
+    claim: an id such as "values/pod". system: None matches no entry. Errors as `known_deviations`.
+    """
+    listed = [entry for entry in known_deviations(lists) if entry.fits(finding, claim)]
+    if system is None or not listed:
+        return finding
+    return amended(finding, claim, listed, runtimes=system.versions_behind(finding), driver=str(system.driver))
+
+
+def known_fault_or_not(
+    finding: Finding, chapters: Collection[str], system: System, lists: tuple[Path, ...] = ()
+) -> Finding:
+    """The finding, marked as known if a list has the file for a claim of these chapters and the system's versions.
+
+    For findings without a claim, such as those about random pods. Errors as `known_deviations`.
+    """
+    runtimes = system.versions_behind(finding)
+    for entry in known_deviations(lists):
+        if entry.claim.partition("/")[0] in chapters and entry.fits(finding, entry.claim):
+            told = amended(finding, entry.claim, [entry], runtimes=runtimes, driver=str(system.driver))
+            if told is not finding:
+                return told
+    return finding
 
 
 class Accepted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -100,7 +100,7 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     "claims": frozenset({"errors", "model", "engine", "validation", "third:msgspec"}),
     "cases": frozenset({"errors", "claims", "catalog"}),
-    "known": frozenset({"errors", "model", "engine", "validation", "third:msgspec"}),
+    "known": frozenset({"errors", "model", "engine", "catalog.data", "validation", "third:msgspec"}),
     "config": frozenset({"errors", "plain_file", "model", "engine"}),
     "node": frozenset(
         {

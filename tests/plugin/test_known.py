@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from memqos.laboratory.known_deviations import known_deviations
+from memqos.known import known_deviations
 
 pytest_plugins = ["pytester"]
 
@@ -37,7 +37,7 @@ def open_station(config, key):
     place = FakePlace()
     yield SimpleNamespace(
         id="main-0", key=key, place=place, folder=None, capture=lambda folder: None, runtimes=["runc 1.1"],
-        runtimes_behind=lambda _: ["runc 1.1"],
+        versions_behind=lambda _: {"runc": "1.1"}, driver=key.driver,
         node=SimpleNamespace(place=place, facts=place.facts.node, leftovers=lambda: (), why_not=lambda need: None),
         log=SimpleNamespace(to=lambda sink: contextlib.nullcontext()),
     )

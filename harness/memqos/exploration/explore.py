@@ -28,8 +28,8 @@ from memqos.exploration.engine_alone import EngineAlone
 from memqos.exploration.examples import Example, Kind
 from memqos.exploration.judge import ExampleResult, Judge
 from memqos.exploration.session import ExampleRunner, Known, Session
+from memqos.known import known_fault_or_not
 from memqos.laboratory.bench import Disposal
-from memqos.laboratory.known_deviations import known_fault_or_not
 from memqos.laboratory.kubelets_in_use import releases_in_use
 from memqos.laboratory.station import Notices, Station, Stations
 from memqos.model.node import CgroupDriver, NodeFacts

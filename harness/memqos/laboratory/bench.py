@@ -19,8 +19,8 @@ from memqos.enactor.registry import MEMQOS, require_enactor
 from memqos.engine.answer.finding import Finding
 from memqos.engine.releases.release import Release, Variant
 from memqos.errors import UnknownNameError, UsageError
+from memqos.known import known_or_not
 from memqos.laboratory.evidence import Folder, Sink
-from memqos.laboratory.known_deviations import known_or_not
 from memqos.laboratory.station import Notices, Station, Stations
 from memqos.model.pod import Pod
 from memqos.node.node_under_test import NodeUnderTest

@@ -36,10 +36,11 @@ from memqos.engine.translate.versions import (
     Runtimes,
     traits_of_program,
 )
+from memqos.known import runtime_versions
 from memqos.laboratory.evidence import Folder, MachineLog, Sink, capture
 from memqos.laboratory.host import host
 from memqos.laboratory.kubelets_in_use import kubelet_version
-from memqos.model.node import NodeFacts
+from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.node.connection import node_on
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.place.base import OfferedRuntime, Place
@@ -247,9 +248,15 @@ class Station:
         self.first = first or id
         self._kubelets = kubelets
 
-    def runtimes_behind(self, finding: Finding) -> Sequence[str]:
-        """The runtimes, with the kubelet that wrote the finding's value."""
-        return self.runtimes if self._kubelets is None else [*self.runtimes, *self._kubelets.shown(finding)]
+    @property
+    def driver(self) -> CgroupDriver:
+        """The cgroup driver of the system under test."""
+        return self.key.driver
+
+    def versions_behind(self, finding: Finding) -> Mapping[str, str]:
+        """The versions of the kernel, of the runtimes, and of the kubelet that wrote the finding's value."""
+        kubelet = [] if self._kubelets is None else self._kubelets.shown(finding)
+        return runtime_versions([*self.runtimes, *kubelet], kernel=self.node.facts.kernel)
 
     def capture(self, folder: Path) -> None:
         """Gather what explains a failure in this folder."""

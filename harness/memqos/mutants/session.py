@@ -22,8 +22,8 @@ from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, systems_of
 from memqos.engine.answer.finding import Finding
 from memqos.errors import MachineryError, UsageError
+from memqos.known import known_or_not
 from memqos.laboratory.evidence import Folder
-from memqos.laboratory.known_deviations import known_or_not
 from memqos.laboratory.station import Station, Stations
 from memqos.model.path import CgroupPath
 from memqos.mutants.cri_server import WrongServer, open_proxy

@@ -198,8 +198,8 @@ def _evidence_first(request: pytest.FixtureRequest) -> None:
 @pytest.fixture
 def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
     """A test's evidence and findings: qos_evidence.settle(findings) ends every test of a claim."""
+    from memqos.known import known_or_not
     from memqos.laboratory.evidence import Folder, Sink
-    from memqos.laboratory.known_deviations import known_or_not
     from memqos.plugin.collection.known_deviations import accepted_by
 
     config, item = request.config, request.node

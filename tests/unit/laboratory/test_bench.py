@@ -13,9 +13,9 @@ from memqos.config.settings import resolve
 from memqos.config.systems import systems_of
 from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import UnknownNameError
+from memqos.known import known_deviations
 from memqos.laboratory.bench import Bench
 from memqos.laboratory.evidence import Folder, MachineLog, Sink
-from memqos.laboratory.known_deviations import known_deviations
 from memqos.laboratory.station import Station
 from memqos.node.connection import node_on
 from memqos.place.fake import FakePlace

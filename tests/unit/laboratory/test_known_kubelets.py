@@ -8,8 +8,8 @@ from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.answer.succession import succession
 from memqos.engine.plan import Reason
 from memqos.engine.translate.versions import TRIXIE
+from memqos.known import known_deviations, known_fault_or_not, known_or_not
 from memqos.laboratory.evidence import Folder, MachineLog, Sink
-from memqos.laboratory.known_deviations import known_deviations, known_fault_or_not, known_or_not
 from memqos.laboratory.station import KubeletsUnderTest, Station
 from memqos.model.knob import Knob
 from memqos.model.node import ReservationPolicy

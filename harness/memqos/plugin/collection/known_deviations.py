@@ -19,11 +19,11 @@ from memqos.known import (
     Accepted,
     KnownDeviation,
     accepted_or_not,
+    known_deviations,
     load_baseline,
     load_known,
     runtime_versions,
 )
-from memqos.laboratory.known_deviations import known_deviations
 from memqos.plugin.keys import SETTINGS_KEY, claims_below
 from memqos.report.outcome import Outcome, TestResult
 from memqos.report.summary import programs_of

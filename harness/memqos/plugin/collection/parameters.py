@@ -195,7 +195,7 @@ def check_settings(settings: Settings) -> dict[str, str]:
     if settings.kubernetes:
         _kubelets(settings)
     if settings.known:
-        from memqos.laboratory.known_deviations import known_deviations
+        from memqos.known import known_deviations
 
         known_deviations(settings.known)
     if settings.baseline:
