@@ -240,12 +240,6 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match[1].split(".")) if match else ()
 
 
-MAX_BYTES = 16 << 20
-"""A longer baseline is refused."""
-
-_TABLE = "accepted"
-
-
 class System(Protocol):
     """The machine that a finding is about, such as a station."""
 
@@ -290,6 +284,12 @@ def known_fault_or_not(
             if told is not finding:
                 return told
     return finding
+
+
+MAX_BYTES = 16 << 20
+"""A longer baseline is refused."""
+
+_TABLE = "accepted"
 
 
 class Accepted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
