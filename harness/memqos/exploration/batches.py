@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.configuration import set_hypothesis_home_dir
 
+from memqos.exploration import Document
 from memqos.exploration.amounts import MIB
 from memqos.exploration.cgroup_trees import Tolerances, cgroup_trees
 from memqos.exploration.configurations import configurations
-from memqos.exploration.documents import HEAD, ConfiguredKubelet, Document, shape_of_pod
-from memqos.exploration.examples import Example, Kind
+from memqos.exploration.examples import HEAD, ConfiguredKubelet, Example, Kind, shape_of_pod
 from memqos.exploration.strategies import RUNNABLE, PodShape, lifecycles, manifests, resizes
 from memqos.model.node import CgroupDriver, NodeFacts
 

@@ -18,8 +18,8 @@ from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.cgroup.effective_protection import Protected, ProtectionKind, effective, settled
 from memqos.engine.cgroup.throttle import CHARGE_BATCH, fastest_growth
 from memqos.errors import UsageError
+from memqos.exploration import Document
 from memqos.exploration.amounts import MIB, PAGE, chosen, drawn_bytes, once_in
-from memqos.exploration.documents import Document
 from memqos.model.knob import Bytes
 from memqos.model.path import CgroupPath
 

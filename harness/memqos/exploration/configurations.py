@@ -12,6 +12,7 @@ from memqos.engine.releases.gates import enabled, stage
 from memqos.engine.releases.release import Release
 from memqos.engine.releases.table import RELEASES, Gate, Maturity
 from memqos.errors import UsageError
+from memqos.exploration import Document
 from memqos.exploration.amounts import (
     GIB,
     MIB,
@@ -22,7 +23,7 @@ from memqos.exploration.amounts import (
     once_in,
     plainly,
 )
-from memqos.exploration.documents import HEAD, ConfiguredKubelet, Document
+from memqos.exploration.examples import HEAD, ConfiguredKubelet
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, NumaNode
 from memqos.model.quantity import Quantity
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from memqos.engine.answer.finding import Finding
 from memqos.errors import UsageError
-from memqos.exploration.documents import Document
+from memqos.exploration import Document
 from memqos.exploration.examples import Example, example_of
 from memqos.plain_file import read_plain
 

@@ -23,9 +23,9 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.errors import ExitCode, MemqosError, UsageError
+from memqos.exploration import Document
 from memqos.exploration.batches import drawn
 from memqos.exploration.configurations import nodes
-from memqos.exploration.documents import Document
 from memqos.exploration.strategies import Situation, situations
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod

@@ -21,11 +21,11 @@ from memqos.config.table import SETTINGS
 from memqos.engine.answer.finding import Finding, Setter
 from memqos.engine.releases.release import Release
 from memqos.errors import ExitCode, UsageError
+from memqos.exploration import Document
 from memqos.exploration.batches import Batches, leaving_no_folder
 from memqos.exploration.database import Database, Found, load_found
-from memqos.exploration.documents import Document, settings_in
 from memqos.exploration.engine_alone import EngineAlone
-from memqos.exploration.examples import Example, Kind
+from memqos.exploration.examples import Example, Kind, settings_in
 from memqos.exploration.judge import ExampleResult, Judge
 from memqos.exploration.session import ExampleRunner, Known, Session
 from memqos.known import known_fault_or_not

@@ -18,8 +18,7 @@ from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedPod
 from memqos.errors import EnactorNotAbleError, MachineryError, NonconformanceError, UsageError
 from memqos.exploration import tree_program
 from memqos.exploration.cgroup_trees import Tolerances, cgroups_of, tree_findings, why_not_tried
-from memqos.exploration.documents import ConfiguredKubelet, is_node_wide, pod_of
-from memqos.exploration.examples import Example, Kind, kubelet_case
+from memqos.exploration.examples import ConfiguredKubelet, Example, Kind, is_node_wide, kubelet_case, pod_of
 from memqos.exploration.lifecycle_runner import LifecycleRunner
 from memqos.model.knob import Bytes, CpuMax, Knob
 from memqos.model.node import CgroupVersion

@@ -11,7 +11,8 @@ from typing import Any
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.requested import RequestedContainer, requested, requested_again
 from memqos.errors import MachineryError, NonconformanceError, RuntimeCallError
-from memqos.exploration.documents import Document, Verb, resources_of, verb_of
+from memqos.exploration import Document
+from memqos.exploration.examples import Verb, resources_of, verb_of
 from memqos.node.pods.refusal import refused_finding, request_finding, taken_finding
 from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.containers import Containers, observed, soon

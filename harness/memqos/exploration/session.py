@@ -13,9 +13,9 @@ from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Level
 from memqos.errors import MachineryError
+from memqos.exploration import Document
 from memqos.exploration.database import Database, Found, name_of
-from memqos.exploration.documents import Document, shape_of_pod
-from memqos.exploration.examples import Example, Kind
+from memqos.exploration.examples import Example, Kind, shape_of_pod
 from memqos.exploration.judge import ExampleResult
 from memqos.exploration.shrinker import Shrinker
 

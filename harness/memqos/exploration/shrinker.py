@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memqos.exploration.documents import Document, containers_in
-from memqos.exploration.examples import Example, example_of
+from memqos.exploration import Document
+from memqos.exploration.examples import Example, containers_in, example_of
 from memqos.model.quantity import Quantity, QuantityError
 
 __all__ = ["Change", "Shrinker", "changes", "measure"]

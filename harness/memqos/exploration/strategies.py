@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from memqos.errors import ManifestError
+from memqos.exploration import Document
 from memqos.exploration.amounts import (
     MIB,
     MOST_CPU,
@@ -21,7 +22,7 @@ from memqos.exploration.amounts import (
     once_in,
 )
 from memqos.exploration.configurations import configurations, placing
-from memqos.exploration.documents import ConfiguredKubelet, Document, Verb, containers_in, pod_of, resources_of
+from memqos.exploration.examples import ConfiguredKubelet, Verb, containers_in, pod_of, resources_of
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.pod import Pod

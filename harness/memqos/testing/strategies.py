@@ -20,7 +20,7 @@ from memqos.exploration.configurations import (
     releases,
     throttling_factors,
 )
-from memqos.exploration.documents import ConfiguredKubelet, pod_of
+from memqos.exploration.examples import ConfiguredKubelet, pod_of
 from memqos.exploration.strategies import (
     ANY_POD,
     RUNNABLE,

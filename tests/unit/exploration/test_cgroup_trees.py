@@ -16,8 +16,7 @@ from memqos.exploration.cgroup_trees import (
     tree_findings,
     why_not_tried,
 )
-from memqos.exploration.documents import HEAD
-from memqos.exploration.examples import Kind, example_of
+from memqos.exploration.examples import HEAD, Kind, example_of
 from memqos.exploration.judge import Judge
 from memqos.exploration.session import shape_of
 from memqos.exploration.shrinker import Shrinker

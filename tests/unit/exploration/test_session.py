@@ -12,8 +12,7 @@ from memqos.engine.translate.versions import TRIXIE
 from memqos.errors import MachineryError, RuntimeCallError, UsageError
 from memqos.exploration.batches import SMALL, Batches
 from memqos.exploration.database import Database, load_found
-from memqos.exploration.documents import HEAD, ConfiguredKubelet
-from memqos.exploration.examples import Example, Kind, example_of
+from memqos.exploration.examples import HEAD, ConfiguredKubelet, Example, Kind, example_of
 from memqos.exploration.explore import Comparison, Order
 from memqos.exploration.judge import Judge
 from memqos.exploration.session import Session, shape_of

@@ -4,8 +4,7 @@ import copy
 
 import pytest
 
-from memqos.exploration.documents import HEAD, containers_in, pod_of
-from memqos.exploration.examples import Example, example_of
+from memqos.exploration.examples import HEAD, Example, containers_in, example_of, pod_of
 from memqos.exploration.shrinker import Shrinker, changes, measure
 
 MIB = 1 << 20

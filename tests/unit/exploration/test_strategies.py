@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.exploration.documents import check_lifecycle
+from memqos.exploration.examples import check_lifecycle
 from memqos.model.pod import ContainerKind
 from memqos.model.quantity import Quantity
 from memqos.testing.strategies import (
