@@ -15,8 +15,8 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.enactor.base import Ability, MemoryVolume, Order, Steering
 from memqos.enactor.contract import EnactorCase, check_enactor_contract
+from memqos.enactor.kubelet.documents import pod_manifest
 from memqos.enactor.kubelet.enactor import Kubelet
-from memqos.enactor.kubelet.manifest import pod_manifest
 from memqos.enactor.kubelet.session import kubelet_session
 from memqos.enactor.kubelet.supervisor import Supervisor, serve
 from memqos.engine.answer import verdict

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.enactor.base import Ability, AdmittedPod, Order, require
-from memqos.enactor.kubelet.configuration import configuration
-from memqos.enactor.kubelet.manifest import RUNTIME_CLASS, pod_manifest
+from memqos.enactor.kubelet.documents import RUNTIME_CLASS, configuration, pod_manifest
 from memqos.enactor.kubelet.pod_status import (
     Json,
     Starting,
