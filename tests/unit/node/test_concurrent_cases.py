@@ -11,10 +11,9 @@ from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.errors import MachineryError
 from memqos.model.knob import Knob
 from memqos.node.fake import fake_node
-from memqos.node.requests.concurrent_requests import ConcurrentCases, concurrent_cases
 from memqos.node.requests.container_requests import Requests
 from memqos.plugin.collection.catalogue import Catalogue
-from memqos.plugin.machines.shared import alike
+from memqos.plugin.machines.shared import ConcurrentCases, alike, concurrent_cases
 
 CATALOGUE = Catalogue()
 SOON = 10.0

@@ -1,12 +1,20 @@
-"""What the tests of a module share: pods, a scene, requests judged ahead of time, and events for several cases."""
+"""What the tests of a module share: pods, a scene, requests judged ahead of time, and events for several cases.
+
+For one container a runtime runs one program after another, which keeps one CPU busy and leaves the others idle. So the
+next cases begin while an earlier one is running. A container, its pod and its ancestors are judged as if they were
+alone. A failure next to another case may be caused by that case.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pytest
 
@@ -21,7 +29,6 @@ from memqos.laboratory.station import Station
 from memqos.model.pod import Pod
 from memqos.node.pods.foreign_writes import another
 from memqos.node.pods.population import Population
-from memqos.node.requests.concurrent_requests import concurrent_cases
 from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.verbs import Outcomes, TogetherVerb
 from memqos.plugin.collection.parameters import system_of
@@ -29,8 +36,107 @@ from memqos.plugin.face.messages import Messenger
 from memqos.plugin.keys import CONCURRENT_FAILURE, LANE, RESULTS, SETTINGS_KEY, ConcurrentFailure, claim_of, needs_of
 from memqos.plugin.machines.lane import leaves
 from memqos.report.words import slug
+from memqos.threads import submit
 
-__all__ = ["Scene", "alike", "concurrent_findings", "found_together", "populated", "scene_of"]
+__all__ = [
+    "ConcurrentCases",
+    "Scene",
+    "alike",
+    "concurrent_cases",
+    "concurrent_findings",
+    "found_together",
+    "populated",
+    "scene_of",
+]
+
+
+Asker = TypeVar("Asker")
+
+Findings = Sequence[Finding]
+
+
+class ConcurrentCases(Generic[Asker]):
+    """Cases by name, in the order in which they will be collected. Created by `concurrent_cases`.
+
+    askers: each judges one case at a time; one that failed is reused last. judge: has an asker judge the case of this
+    name. on_failure: called with a case that failed while another one was running, and its error.
+    """
+
+    def __init__(
+        self,
+        pool: ThreadPoolExecutor,
+        askers: Sequence[Asker],
+        upcoming: Sequence[str],
+        judge: Callable[[Asker, str], Findings],
+        on_failure: Callable[[str, MachineryError], None],
+    ) -> None:
+        self._pool = pool
+        self._askers = deque(askers)
+        self._upcoming = deque(upcoming)
+        self._reach = 2 * len(askers)
+        self._judge = judge
+        self._on_failure = on_failure
+        self._begun: dict[str, Future[Findings]] = {}
+        self._lock = threading.Lock()
+        self._under_way: set[str] = set()
+        self._accompanied: set[str] = set()
+
+    def findings(self, name: str) -> Findings:
+        """The findings of this case, judged now unless done already; raises the MachineryError that ended it."""
+        future = self._begun.pop(name, None) or submit(self._pool, self._one, name)
+        self._go_ahead(name)
+        try:
+            return future.result()
+        except MachineryError as error:
+            if name in self._accompanied:
+                self._on_failure(name, error)
+            raise
+
+    def _go_ahead(self, name: str) -> None:
+        """Begin the cases after this one, as far as useful; skipped cases are not begun any more."""
+        if name in self._upcoming:
+            while self._upcoming.popleft() != name:
+                pass
+        for following in list(self._upcoming)[: self._reach]:
+            if following not in self._begun:
+                self._begun[following] = submit(self._pool, self._one, following)
+
+    def _one(self, name: str) -> Findings:
+        asker = self._askers.popleft()
+        with self._lock:
+            self._under_way.add(name)
+            if len(self._under_way) > 1:
+                self._accompanied |= self._under_way
+        took = self._askers.append
+        try:
+            found = self._judge(asker, name)
+            took = self._askers.appendleft
+        finally:
+            with self._lock:
+                self._under_way.remove(name)
+            took(asker)
+        return found
+
+
+@contextlib.contextmanager
+def concurrent_cases(
+    askers: Sequence[Asker],
+    upcoming: Sequence[str],
+    judge: Callable[[Asker, str], Findings],
+    *,
+    on_failure: Callable[[str, MachineryError], None],
+    leaves: Callable[[], bool],
+) -> Iterator[ConcurrentCases[Asker]]:
+    """As many cases at a time as there are askers; when the context ends, running cases finish first.
+
+    on_failure: see `ConcurrentCases`. leaves: whether everything is left in place because the machine is given up.
+    """
+    pool = ThreadPoolExecutor(max_workers=len(askers), thread_name_prefix="asker")
+    try:
+        yield ConcurrentCases(pool, askers, upcoming, judge, on_failure)
+    finally:
+        pool.shutdown(wait=not leaves(), cancel_futures=True)
+
 
 _PARAMETER = "qos_request"
 
@@ -44,7 +150,7 @@ def concurrent_findings(
 ) -> Iterator[Callable[[str], Sequence[Finding]]]:
     """Returns the findings of requests by name, which the module's tests have as their parameter `qos_request`.
 
-    `memqos.node.requests.concurrent_requests` judges them ahead of time. As many cases run at a time as pods are
+    `ConcurrentCases` judges them ahead of time. As many cases run at a time as pods are
     started at a time, and one at a time once a case failed next to another. Each keeps its readings in the folder of
     its own test, whichever test is running. What a case reads only later is created before all others.
     """
