@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memqos.clock import Deadline
-from memqos.target.as_user import UserTarget
+from memqos.place.rootless import UserTarget
 from memqos.target.attended import attended
 from memqos.target.base import CommandResult, Target
 from memqos.target.container import ContainerTarget

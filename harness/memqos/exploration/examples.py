@@ -1,6 +1,7 @@
 """Examples as data: pods under a kubelet, their resize or a restart of the kubelet, or a container's lifecycle.
 
-Also what their documents mean: kubelets, pods, and lifecycles of containers."""
+Also what their documents mean: kubelets, pods, and lifecycles of containers.
+"""
 
 from __future__ import annotations
 

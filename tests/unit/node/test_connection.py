@@ -11,9 +11,9 @@ from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.node.connection import node_on
 from memqos.place.fake import FakePlace
+from memqos.place.rootless import UserTarget
 from memqos.probe.sampler import GuestSampler
 from memqos.runtime.delegation import Delegation, UserFolders
-from memqos.target.as_user import UserTarget
 from tests.unit.node.fakes import Log, kubelet, pod
 
 

@@ -10,8 +10,7 @@ from memqos.cgroupfs.hierarchy import CgroupMount, Unified
 from memqos.clock import Deadline
 from memqos.errors import EnvironmentNotAbleError
 from memqos.model.node import CgroupDriver
-from memqos.place.rootless import COPIES, delegated, users_program
-from memqos.target.as_user import UserTarget
+from memqos.place.rootless import COPIES, UserTarget, delegated, users_program
 from memqos.target.fake import FakeAnswer, FakeTarget
 
 CGROUPS = Unified(CgroupMount(folder="/sys/fs/cgroup", options=frozenset()))
