@@ -48,10 +48,9 @@ from memqos.node.pods.foreign_writes import (
     halved_classes,
     write_over,
 )
-from memqos.node.pods.population import Population, read_population
+from memqos.node.pods.population import Population, SettingFiles, read_population
 from memqos.node.pods.recorder import Recorder, weight_of
 from memqos.node.pods.resize import Resized, Resizing, with_resources_of
-from memqos.node.pods.setting_files import SettingFiles
 from memqos.node.pods.trace import HopTracer
 from memqos.node.requests.container_requests import Requests
 from memqos.probe.facts import TargetFacts

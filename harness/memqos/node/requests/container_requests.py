@@ -42,7 +42,7 @@ from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Container
 from memqos.model.reading import FileText, NoFile, Reading
-from memqos.node.pods.population import Population, place_outside, still_runs
+from memqos.node.pods.population import Population, SettingFiles, huge_pages_of, place_outside, still_runs
 from memqos.node.pods.recorder import Recorder
 from memqos.node.pods.refusal import (
     NAME,
@@ -54,7 +54,6 @@ from memqos.node.pods.refusal import (
     taken_next,
     unobservable_request,
 )
-from memqos.node.pods.setting_files import SettingFiles, huge_pages_of
 from memqos.node.requests.native_requests import ask_for_container, ask_for_update
 from memqos.node.requests.reported import oom_event_findings, stats_findings
 from memqos.node.requests.surroundings import (
