@@ -93,6 +93,7 @@ LAYERS: dict[str, frozenset[str]] = {
         {"errors", "clock", "model", "engine", "cgroupfs", "place", "probe", "runtime", "target", "catalog"}
     ),
     "place.collecting": frozenset({"errors", "clock", "collector", "place", "target"}),
+    "place.room": frozenset({"catalog", "config", "vm"}),
     "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),
     "catalog.support_archives": frozenset({"errors", "catalog.page_sizes", "collector"}),
     "catalog": frozenset(

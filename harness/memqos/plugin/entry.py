@@ -37,7 +37,7 @@ from memqos.plugin.keys import (
     is_run_of_suites,
     plain_id,
 )
-from memqos.plugin.machines.lane import Recovery
+from memqos.plugin.machines.recovery import Recovery
 from memqos.plugin.results import outcomes
 from memqos.plugin.results.recording import Recording
 from memqos.plugin.results.results_folder import chosen_folder
