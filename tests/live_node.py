@@ -15,7 +15,7 @@ import grpc
 from memqos.catalog.data import data_root
 from memqos.cgroupfs.parse import first_process_command
 from memqos.clock import Deadline
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.path import CgroupPath
 from memqos.node.connection import node_on

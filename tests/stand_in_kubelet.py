@@ -19,7 +19,7 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.engine.resize import ResizeOutcome, resize_pods, taken_over
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.model.knob import ABSENT, Knob
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.path import CgroupPath

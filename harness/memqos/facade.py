@@ -63,7 +63,8 @@ from memqos.engine.translate.resources import (
     RuntimeWrites,
 )
 from memqos.engine.translate.runtime_rules import files_held, held_after_reload, runtime_writes
-from memqos.engine.translate.versions import Feature, RuntimeName, Runtimes, Traits, traits_of
+from memqos.engine.translate.runtimes import Runtimes
+from memqos.engine.translate.versions import Feature, RuntimeName, Traits, traits_of
 from memqos.errors import (
     EnvironmentNotAbleError,
     ExitCode,

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, Traits, traits_of
+from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
+from memqos.engine.translate.versions import Traits, traits_of
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver

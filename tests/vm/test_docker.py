@@ -10,7 +10,8 @@ import pytest
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.engine.answer.finding import Verdict
-from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.laboratory.station import runtimes_of
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath

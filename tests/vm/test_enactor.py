@@ -18,7 +18,7 @@ from memqos.engine.answer.verdict import judged_files
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import resize_pods
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.model.node import CgroupDriver, KubeletSettings, ReservationPolicy
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Container, Pod, Resources

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from memqos.cgroupfs.tree import CgroupTree
-from memqos.engine.translate.versions import BUNDLES, Runtimes, traits_of
+from memqos.engine.translate.runtimes import BUNDLES, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.node import CgroupDriver
 from memqos.place.base import Place
 from memqos.place.vm import opened_vm

@@ -10,7 +10,8 @@ import pytest
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import wait
-from memqos.engine.translate.versions import BUNDLES, Runtimes, traits_of
+from memqos.engine.translate.runtimes import BUNDLES, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.probe.facts import target_facts

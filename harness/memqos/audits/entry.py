@@ -19,8 +19,8 @@ from memqos.catalog.recorded_trees import RecordedTree, load_tree
 from memqos.catalog.runtimes import runtimes_named, runtimes_recorded
 from memqos.engine.faults import KUBELET
 from memqos.engine.releases.release import Variant
+from memqos.engine.translate.runtimes import Runtimes
 from memqos.engine.translate.systemd import SYSTEMD
-from memqos.engine.translate.versions import Runtimes
 from memqos.errors import UnknownNameError, UsageError
 from memqos.known import KnownDeviation, load_all
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts

@@ -17,7 +17,7 @@ from memqos.engine.releases.release import Variant
 from memqos.engine.resize.entry import resize_pods
 from memqos.engine.resize.leftovers import MEMORY_QOS, leftovers
 from memqos.engine.resize.takeover import taken_over
-from memqos.engine.translate.versions import Runtimes
+from memqos.engine.translate.runtimes import Runtimes
 from memqos.errors import UsageError
 from memqos.known import KnownDeviation, left_by_kubelet
 from memqos.model.knob import ABSENT

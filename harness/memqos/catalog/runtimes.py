@@ -15,14 +15,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from memqos.catalog.pods import read_text
-from memqos.engine.translate.runtime_config import CrioSettings, Workload
+from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, CrioSettings, Runtimes, Workload
 from memqos.engine.translate.versions import (
-    BUNDLES,
     CRI_RUNTIMES,
     DRIVEN_DIRECTLY,
-    TRIXIE,
     RuntimeName,
-    Runtimes,
     Traits,
     traits_of,
     unmodelled_traits,

@@ -21,7 +21,7 @@ from memqos.engine.releases.gates import enabled
 from memqos.engine.releases.release import Release, Variant, before_release, revisions
 from memqos.engine.releases.table import Family, Gate, Novelty
 from memqos.engine.translate.resources import RuntimeHost
-from memqos.engine.translate.versions import TRIXIE, Runtimes
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
 from memqos.model.node import (
     CgroupDriver,
     CgroupVersion,

@@ -17,7 +17,7 @@ from enum import StrEnum
 
 from memqos.engine.cgroup.layout import Layout
 from memqos.engine.releases.release import Variant
-from memqos.engine.translate.versions import Runtimes
+from memqos.engine.translate.runtimes import Runtimes
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob, KnobValue
 from memqos.model.node import CgroupDriver, CgroupVersion

@@ -26,16 +26,9 @@ from memqos.enactor.registry import KUBELET, MEMQOS, KubeletAccess, Maker
 from memqos.engine.answer.finding import Finding
 from memqos.engine.answer.succession import is_kept
 from memqos.engine.releases.release import Release
+from memqos.engine.translate.runtimes import BUNDLES, Runtimes
 from memqos.engine.translate.specification import judged_by
-from memqos.engine.translate.versions import (
-    BUNDLES,
-    CRI_RUNTIMES,
-    DRIVEN_DIRECTLY,
-    UNKNOWN,
-    Feature,
-    Runtimes,
-    traits_of_program,
-)
+from memqos.engine.translate.versions import CRI_RUNTIMES, DRIVEN_DIRECTLY, UNKNOWN, Feature, traits_of_program
 from memqos.known import runtime_versions
 from memqos.laboratory.evidence import Folder, MachineLog, Sink, capture
 from memqos.laboratory.host import host

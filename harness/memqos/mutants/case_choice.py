@@ -15,7 +15,7 @@ from memqos.cases import Case, CaseKind
 from memqos.catalog.requests import AnyRequestCase, OciRequestCase, RequestCase
 from memqos.claims import ClaimKind
 from memqos.engine.translate.oci import oci_for_create, oci_for_update
-from memqos.engine.translate.versions import Runtimes
+from memqos.engine.translate.runtimes import Runtimes
 from memqos.errors import UnknownNameError
 from memqos.model.knob import Knob
 from memqos.mutants.programs.oci_runtime import changed

@@ -27,7 +27,7 @@ from memqos.catalog.requests import AnyRequestCase, OciRequestCase, RequestCase,
 from memqos.claims import Asks, Claim, load
 from memqos.engine.answer.finding import Finding
 from memqos.engine.plan import Level as PlanLevel
-from memqos.engine.translate.versions import Runtimes
+from memqos.engine.translate.runtimes import Runtimes
 from memqos.errors import NonconformanceError, UnknownNameError
 from memqos.model.pod import Pod
 from memqos.mutants.case_choice import OF_VALUES, CaseChoice

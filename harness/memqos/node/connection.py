@@ -8,7 +8,7 @@ from collections.abc import Callable
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.enactor.base import Patience
 from memqos.enactor.registry import MEMQOS, KubeletAccess, Maker, Site, make_enactor
-from memqos.engine.translate.versions import Runtimes
+from memqos.engine.translate.runtimes import Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.occupancy import Cleanup, HealthChecks

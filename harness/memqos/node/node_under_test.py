@@ -18,7 +18,8 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.placement import table_after
 from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import ResizePlan, resize_pods, taken_over
-from memqos.engine.translate.versions import TRIXIE, Feature, Runtimes
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.versions import Feature
 from memqos.errors import EnactorNotAbleError, UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, NodeFacts

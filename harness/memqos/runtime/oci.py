@@ -19,7 +19,8 @@ from memqos.engine.translate.memory_policy import MemoryPolicy
 from memqos.engine.translate.requested import OciRequest, UpdateInput
 from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.runsc import as_read
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, Traits
+from memqos.engine.translate.runtimes import BUNDLES, TRIXIE
+from memqos.engine.translate.versions import Traits
 from memqos.errors import EnvironmentNotAbleError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver, CgroupVersion

@@ -5,7 +5,8 @@ from fractions import Fraction
 from typing import Any
 
 from memqos.engine.releases.release import Variant
-from memqos.engine.translate.versions import Runtimes, traits_of
+from memqos.engine.translate.runtimes import Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.node import (
     CgroupDriver,
     CgroupVersion,

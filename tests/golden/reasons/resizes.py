@@ -7,7 +7,8 @@ from typing import Any
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import ResizePlan, Usage, resize_pods
 from memqos.engine.resize.outcome import resize_reasons, resize_text
-from memqos.engine.translate.versions import Runtimes, traits_of
+from memqos.engine.translate.runtimes import Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, KubeletSettings, ReservationPolicy, SwapBehavior
 from memqos.model.pod import Pod, ResizePolicy, Resources

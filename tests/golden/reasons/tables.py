@@ -11,7 +11,8 @@ from memqos.engine.cgroup.protection import CgroupProtection, planned_protection
 from memqos.engine.plan import Plan
 from memqos.engine.releases.errata import errata_text
 from memqos.engine.translate.explain import Language
-from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, KubeletSettings
 from memqos.model.pod import Pod

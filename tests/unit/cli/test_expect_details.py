@@ -8,7 +8,7 @@ import pytest
 
 from memqos.catalog.runtimes import runtimes_named
 from memqos.cli.main import run
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 
 POD = """
 apiVersion: v1

@@ -6,8 +6,8 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.cgroup_driver import disagreement, driver_of, reports_driver
 from memqos.engine.releases.release import Release
-from memqos.engine.translate.runtime_config import CrioSettings
-from memqos.engine.translate.versions import BUNDLES, Runtimes, traits_of
+from memqos.engine.translate.runtimes import BUNDLES, CrioSettings, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.node import CgroupDriver, KubeletSettings
 from tests.unit.engine.pods import NODE
 

@@ -13,7 +13,8 @@ from memqos.engine.answer.document import plan_document
 from memqos.engine.answer.explain import knob_reasons
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.errors import ManifestError
 from memqos.model.knob import ABSENT, UNLIMITED, Bytes, Knob, Number
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, SwapBehavior

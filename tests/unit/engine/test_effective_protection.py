@@ -7,7 +7,8 @@ import pytest
 from memqos.engine.cgroup.protection import planned_protection, protection_document, protection_text
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.knob import Bytes
 from memqos.model.node import CgroupDriver, KubeletSettings
 from memqos.model.pod import ContainerKind

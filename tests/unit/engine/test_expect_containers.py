@@ -8,7 +8,8 @@ import pytest
 from memqos.engine.cgroup.interface_files import CONTROL_FILES
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.translate.versions import Runtimes, traits_of
+from memqos.engine.translate.runtimes import Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.knob import ABSENT, Bytes, CpuMax, Knob, Number
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings
 from memqos.model.pod import ContainerKind, QosClass

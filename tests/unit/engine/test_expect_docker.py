@@ -10,7 +10,8 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.pod.cgroup import request_container
 from memqos.engine.translate.container_files import made_files
 from memqos.engine.translate.requested import oom_score_adj_of
-from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.pod import QosClass

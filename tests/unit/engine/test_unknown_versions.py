@@ -11,7 +11,8 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import resize_pods
 from memqos.engine.resize.outcome import resize_document, resize_reasons, resize_text
-from memqos.engine.translate.versions import Runtimes, traits_of
+from memqos.engine.translate.runtimes import Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.knob import ABSENT, MAX, Bytes, CpuMax, Knob, Number
 from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.model.reading import CgroupReading, Reading

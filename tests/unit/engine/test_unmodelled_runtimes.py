@@ -14,7 +14,8 @@ from memqos.engine.cgroup.usage import in_sandbox, unanswered
 from memqos.engine.cgroup.victims import shortages, shortages_document, shortages_text
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, Handler, Runtimes, traits_of, unmodelled_traits
+from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Handler, Runtimes
+from memqos.engine.translate.versions import traits_of, unmodelled_traits
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, ReservationPolicy
 from tests.unit.engine.pods import NODE, ON, container, pod

@@ -8,7 +8,8 @@ from memqos.engine.answer.verdict import judge, judge_node, judge_pod, judged_fi
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Input, Reason, Refusal
-from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.knob import ABSENT, MAX, Bytes, Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, RuntimeFlavour
 from memqos.model.path import CgroupPath

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from memqos.engine.answer.finding import Verdict
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.errors import UsageError
 from memqos.exploration.batches import drawn
 from memqos.exploration.cgroup_trees import (

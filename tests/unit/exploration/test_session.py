@@ -8,7 +8,7 @@ import pytest
 from memqos.clock import Deadline
 from memqos.config.settings import resolve
 from memqos.engine.answer.finding import Verdict
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.errors import MachineryError, RuntimeCallError, UsageError
 from memqos.exploration.batches import SMALL, Batches
 from memqos.exploration.database import Database, load_found

@@ -11,7 +11,7 @@ from memqos import ManifestError, UsageError, Verdict
 from memqos.clock import Deadline
 from memqos.config.settings import resolve
 from memqos.config.systems import systems_of
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.errors import UnknownNameError
 from memqos.known import known_deviations
 from memqos.laboratory.bench import Bench

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.errors import MachineryError
 from memqos.laboratory.evidence import Folder, MachineLog, Sink
 from memqos.model.node import CgroupDriver

@@ -7,7 +7,7 @@ from memqos.config.systems import systems_of
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.answer.succession import succession
 from memqos.engine.plan import Reason
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.known import known_deviations, known_fault_or_not, known_or_not
 from memqos.laboratory.evidence import Folder, MachineLog, Sink
 from memqos.laboratory.station import KubeletsUnderTest, Station

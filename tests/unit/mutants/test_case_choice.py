@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.mutants.case_choice import CaseChoice
 from memqos.mutants.rigs import Catalogue
 from memqos.mutants.table import load_mutants

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from memqos.config.systems import SystemKey
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes
+from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
 from memqos.errors import MachineryError
 from memqos.model.node import CgroupDriver
 from memqos.mutants.cri_server import WrongServer

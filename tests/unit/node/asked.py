@@ -12,7 +12,8 @@ from memqos import claims
 from memqos.cases import cases_of
 from memqos.catalog.requests import DockerRequestCase, RequestCase, load_requests
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.node.connection import node_on

@@ -5,7 +5,7 @@ import pytest
 from memqos.enactor.fake import FakeKubelet
 from memqos.enactor.registry import ENACTORS, Site
 from memqos.engine.answer.finding import Setter
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath

@@ -14,7 +14,8 @@ import pytest
 from memqos.catalog.requests import RequestCase
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.translate.versions import CRI_RUNTIMES, TRIXIE, Runtimes, traits_of_program
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.versions import CRI_RUNTIMES, traits_of_program
 from memqos.errors import MachineryError, NonconformanceError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver

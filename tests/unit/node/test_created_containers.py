@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes
+from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
 from memqos.model.node import CgroupDriver
 from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memqos.engine.answer.finding import Finding, Setter, Verdict
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver

@@ -9,7 +9,8 @@ import pytest
 
 from memqos.catalog.requests import load_docker_requests
 from memqos.engine.answer.finding import Finding, Setter, Verdict
-from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver
 from tests.unit.node.asked import Asked, deviating, findings

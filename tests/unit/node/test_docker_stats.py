@@ -10,7 +10,8 @@ import pytest
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath

@@ -12,7 +12,7 @@ import pytest
 from memqos.catalog.kubelets import KubeletCase
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes
+from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
 from memqos.errors import DeadlineError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memqos.engine.answer.finding import Setter, Verdict
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.errors import DeadlineError, NonconformanceError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver

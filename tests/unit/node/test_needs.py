@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from tests.unit.node.fakes import FACTS, Bench
 
 

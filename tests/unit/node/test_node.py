@@ -4,7 +4,8 @@ import pytest
 
 from memqos.enactor.base import Patience
 from memqos.engine.answer.finding import Verdict, worst
-from memqos.engine.translate.versions import Runtimes, traits_of
+from memqos.engine.translate.runtimes import Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.errors import MachineError, MachineryError, RuntimeCallError, TargetError
 from memqos.model.path import CgroupPath
 from memqos.model.pod import QosClass

@@ -12,7 +12,8 @@ from memqos.catalog.requests import load_oci_requests
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.translate.requested import OciRequest, UpdateInput
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver
 from memqos.node.connection import node_on

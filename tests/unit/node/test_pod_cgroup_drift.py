@@ -10,7 +10,7 @@ import pytest
 from memqos.clock import Deadline
 from memqos.enactor.kubelet_stand_in import StandInEnactment
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.errors import UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver

@@ -10,7 +10,8 @@ import pytest
 from memqos.catalog.requests import RequestCase
 from memqos.clock import SYSTEM_CLOCK, Clock, Deadline
 from memqos.engine.answer.finding import Verdict
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from memqos.engine.answer.finding import Verdict, worst
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.errors import EnactorNotAbleError, RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import ReservationPolicy, SwapBehavior

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.model.node import CgroupDriver
 from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder

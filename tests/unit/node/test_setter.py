@@ -9,7 +9,8 @@ from memqos.claims import About, unproved
 from memqos.enactor.fake import FakeKubelet
 from memqos.enactor.observer import Observer
 from memqos.engine.answer.finding import Setter, Verdict, worst
-from memqos.engine.translate.versions import Runtimes, traits_of
+from memqos.engine.translate.runtimes import Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.errors import EnactorNotAbleError, MachineryError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion

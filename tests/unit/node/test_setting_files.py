@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from memqos.engine.answer.finding import Finding, Setter, Verdict
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.node.connection import node_on

@@ -5,7 +5,8 @@ import contextlib
 import pytest
 
 from memqos.engine.answer.finding import Verdict
-from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.errors import EnvironmentNotAbleError, MachineryError, NonconformanceError
 from tests.unit.node.chapters import CATALOGUE, KUBELETS, chapter, evidence_in, pods
 from tests.unit.node.crowded import CrowdedBench

@@ -10,7 +10,8 @@ import pytest
 
 from memqos.catalog.requests import load_oci_requests
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.translate.versions import BUNDLES, Runtimes, traits_of, unmodelled_traits
+from memqos.engine.translate.runtimes import BUNDLES, Runtimes
+from memqos.engine.translate.versions import traits_of, unmodelled_traits
 from memqos.errors import RuntimeCallError
 from memqos.model.node import CgroupDriver
 from memqos.node.connection import node_on

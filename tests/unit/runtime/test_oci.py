@@ -12,7 +12,8 @@ import pytest
 from memqos.clock import Deadline
 from memqos.engine.translate.requested import OciRequest, UpdateInput
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.versions import TRIXIE, Traits, traits_of
+from memqos.engine.translate.runtimes import TRIXIE
+from memqos.engine.translate.versions import Traits, traits_of
 from memqos.errors import EnvironmentNotAbleError, MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver

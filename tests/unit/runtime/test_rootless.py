@@ -11,7 +11,7 @@ import pytest
 
 from memqos.cgroupfs.hierarchy import CgroupMount, Unified
 from memqos.clock import Deadline
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath

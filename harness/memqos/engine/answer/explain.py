@@ -12,7 +12,7 @@ from memqos.engine.pod.sums import UNBOUNDED
 from memqos.engine.releases.release import titled
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Language, knob_lines, translation_lines
-from memqos.engine.translate.versions import Runtimes
+from memqos.engine.translate.runtimes import Runtimes
 from memqos.model.knob import ABSENT, Bytes, Knob, KnobValue, knobs_of
 from memqos.model.node import CgroupVersion
 

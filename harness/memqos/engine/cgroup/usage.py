@@ -15,8 +15,9 @@ from typing import Any
 from memqos.engine.answer.finding import Subject, subject_of
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup, PlannedContainer
+from memqos.engine.translate.runtimes import Runtimes
 from memqos.engine.translate.specification import stand_in
-from memqos.engine.translate.versions import SANDBOXED, RuntimeName, Runtimes
+from memqos.engine.translate.versions import SANDBOXED, RuntimeName
 from memqos.model.knob import Bytes, Knob
 from memqos.model.pod import ContainerKind
 

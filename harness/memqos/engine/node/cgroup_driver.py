@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from memqos.engine.releases.gates import enabled
 from memqos.engine.releases.release import Release
 from memqos.engine.releases.table import Gate
-from memqos.engine.translate.versions import RuntimeName, Runtimes, Traits, release_span
+from memqos.engine.translate.runtimes import Runtimes
+from memqos.engine.translate.versions import RuntimeName, Traits, release_span
 from memqos.model.node import CgroupDriver, KubeletSettings
 
 __all__ = ["DriverChoice", "disagreement", "driver_of", "reports_driver"]

@@ -38,7 +38,7 @@ from memqos.engine.releases.table import Family
 from memqos.engine.translate.annotations import pod_unmodelled, read_annotations
 from memqos.engine.translate.container import created
 from memqos.engine.translate.container_files import left_open, made_files
-from memqos.engine.translate.versions import Runtimes
+from memqos.engine.translate.runtimes import Runtimes
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob, Text
 from memqos.model.pod import Container, Pod, QosClass

@@ -49,8 +49,8 @@ from memqos.engine.releases.table import Family, Novelty
 from memqos.engine.resize.allocation import Amounts, Changes, ContainerResize, resources_of
 from memqos.engine.resize.outcome import ResizeStep, StepKind, Usage
 from memqos.engine.translate.container_files import made_files, updated_files
+from memqos.engine.translate.runtimes import Runtimes
 from memqos.engine.translate.specification import reach_of_update
-from memqos.engine.translate.versions import Runtimes
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Absent, Bytes, CpuMax, Knob, KnobValue, Number
 from memqos.model.node import CgroupDriver

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memqos.engine.translate.runtime_config import Workload
+from memqos.engine.translate.runtimes import Runtimes, Workload
 from memqos.engine.translate.systemd import PROPERTY_OF
-from memqos.engine.translate.versions import Feature, RuntimeName, Runtimes
+from memqos.engine.translate.versions import Feature, RuntimeName
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 

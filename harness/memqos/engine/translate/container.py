@@ -25,7 +25,8 @@ from memqos.engine.translate.resources import (
 )
 from memqos.engine.translate.runsc import as_read
 from memqos.engine.translate.runtime_rules import files_held, held_after_reload, runtime_writes, scope_held
-from memqos.engine.translate.versions import Feature, Runtimes
+from memqos.engine.translate.runtimes import Runtimes
+from memqos.engine.translate.versions import Feature
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, CgroupVersion

@@ -26,9 +26,9 @@ from memqos.engine.translate.memory_policy import MemoryPolicy
 from memqos.engine.translate.resources import OciResources, OciTranslation, RuntimeHost, RuntimeWrites, Unsayable
 from memqos.engine.translate.runsc import as_read
 from memqos.engine.translate.runtime_rules import runtime_writes, source, values
+from memqos.engine.translate.runtimes import Runtimes
 from memqos.engine.translate.specification import left_open_after
 from memqos.engine.translate.systemd import PROPERTY_OF, files_of_properties
-from memqos.engine.translate.versions import Runtimes
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob, KnobValue
 from memqos.model.node import CgroupDriver

@@ -14,12 +14,12 @@ from collections.abc import Collection, Iterator, Mapping
 
 from memqos.engine.cgroup.cpu import DEFAULT_PERIOD
 from memqos.engine.translate.resources import OciResources, Refused, RuntimeHost, RuntimeWrites, checked_unified
+from memqos.engine.translate.runtimes import Runtimes
 from memqos.engine.translate.versions import (
     CRI_RUNTIMES,
     DRIVEN_DIRECTLY,
     OF_CLASS,
     RuntimeName,
-    Runtimes,
     Traits,
     newer_than_modelled,
 )

@@ -7,22 +7,17 @@ guessed.
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
 from memqos.engine.cgroup.cpu import WeightConversion
-from memqos.engine.cgroup.layout import CRUN_SUBGROUP, Layout
-from memqos.engine.translate.runtime_config import NOTHING_ALLOWED, Allowance, CrioSettings
-from memqos.engine.translate.systemd import SYSTEMD
-from memqos.model.node import CgroupDriver, RuntimeFlavour
+from memqos.engine.cgroup.layout import CRUN_SUBGROUP
 
 __all__ = [
-    "BUNDLES",
     "CRI_RUNTIMES",
     "DRIVEN_DIRECTLY",
     "FEATURES",
@@ -30,13 +25,10 @@ __all__ = [
     "OCI_RUNTIMES",
     "OF_CLASS",
     "SANDBOXED",
-    "TRIXIE",
     "UNKNOWN",
     "Feature",
-    "Handler",
     "Row",
     "RuntimeName",
-    "Runtimes",
     "Traits",
     "newer_than_modelled",
     "release_span",
@@ -399,122 +391,3 @@ def release_span(runtime: RuntimeName, version: str) -> tuple[tuple[float, ...],
     if _BETWEEN_RELEASES.search(version) or len(numbers) > 3:  # noqa: PLR2004
         return numbers, (*numbers[: of_a_release - 1], numbers[of_a_release - 1] + 1)
     return numbers, numbers
-
-
-_RUNTIME_OF_CLASS = {
-    "runc": RuntimeName.RUNC,
-    "crun": RuntimeName.CRUN,
-    "runsc": RuntimeName.RUNSC,
-    "gvisor": RuntimeName.RUNSC,
-}
-
-
-def _known_by(names: Iterable[str]) -> Traits:
-    """The OCI runtime after which a RuntimeClass or its handler is named; the names of both, the class's first."""
-    first, *others = names
-    for name in (*others, first):
-        runtime = RuntimeName.KATA if name.startswith(RuntimeName.KATA) else _RUNTIME_OF_CLASS.get(name)
-        if runtime is not None:
-            return traits_of(runtime, "")
-    return unmodelled_traits(f"{OF_CLASS}{first}", "")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handler:
-    """A CRI runtime's configuration for one runtime handler; allowance None is that of the default handler."""
-
-    oci: Traits
-    allowance: Allowance | None = None
-
-
-_FLAVOURS = {
-    RuntimeName.CONTAINERD: RuntimeFlavour.CONTAINERD,
-    RuntimeName.CRIO: RuntimeFlavour.CRIO,
-    RuntimeName.DOCKER: RuntimeFlavour.DOCKER,
-    RuntimeName.PODMAN: RuntimeFlavour.PODMAN,
-    RuntimeName.BUNDLES: RuntimeFlavour.BUNDLES,
-    RuntimeName.CRI_DOCKERD: RuntimeFlavour.DOCKER,
-    RuntimeName.OTHER_CRI: RuntimeFlavour.OTHER,
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runtimes:
-    """The runtimes of a node.
-
-    cri, oci: the CRI runtime, or Docker, and its OCI runtime. hugetlb: whether containerd is configured to pass huge
-    page limits on (`disable_hugetlb_controller = false`); CRI-O always does, and Docker cannot. systemd: its version.
-    allowance: the pod annotations that the CRI runtime's configuration allows. handlers: RuntimeClass, or its handler,
-    to its configured OCI runtime and allowance. crio: further settings of crio.conf; None if no crio.conf was read.
-    every_class: whether pods of every RuntimeClass run on these, as in a run of memqos.
-    """
-
-    cri: Traits
-    oci: Traits
-    hugetlb: bool = False
-    systemd: int = SYSTEMD
-    allowance: Allowance = NOTHING_ALLOWED
-    handlers: Mapping[str, Handler] = field(default_factory=dict, hash=False)
-    crio: CrioSettings | None = None
-    every_class: bool = False
-
-    @property
-    def passes_huge_pages(self) -> bool:
-        """Whether huge page limits reach the container."""
-        if self.cri.runtime is RuntimeName.CONTAINERD:
-            return self.hugetlb
-        return self.cri.runtime not in {RuntimeName.DOCKER, RuntimeName.PODMAN}
-
-    @property
-    def sandboxed(self) -> bool:
-        """Whether all containers of a pod run in one sandbox, so a container's own cgroup limits nothing.
-
-        Docker and memqos itself request single containers from runsc: then each is a sandbox with its own cgroup.
-        """
-        alone = {RuntimeName.DOCKER, RuntimeName.PODMAN, RuntimeName.CRI_DOCKERD, RuntimeName.BUNDLES}
-        return self.oci.runtime in SANDBOXED and self.cri.runtime not in alone
-
-    @property
-    def modelled(self) -> bool:
-        """Whether every file of a container is modelled for these runtimes."""
-        return self.cri.modelled and self.oci.modelled and self.oci.runtime is not RuntimeName.KATA
-
-    def of_class(self, runtime_class: str, handler: str = "") -> Runtimes:
-        """The runtimes for pods of this RuntimeClass; "" means the default ones.
-
-        handler: that of the class, "" if unknown. Without an entry in `handlers`, the name of the handler or class
-        decides if it is an OCI runtime's: runc, crun, gvisor or runsc, kata and names that begin with kata. Any other
-        runtime is not modelled.
-        """
-        if not runtime_class or self.every_class:
-            return self
-        names = [name for name in (runtime_class, handler) if name]
-        found = next((self.handlers[name] for name in names if name in self.handlers), None)
-        found = found or Handler(oci=_known_by(names))
-        same = found.oci.runtime is self.oci.runtime and not found.oci.version and self.oci.modelled
-        allowance = self.allowance if found.allowance is None else found.allowance
-        return replace(self, oci=self.oci if same else found.oci, allowance=allowance)
-
-    @property
-    def candidates(self) -> tuple[Runtimes, ...]:
-        """All runtimes that these versions may mean, the newest first."""
-        return tuple(
-            replace(self, cri=cri, oci=oci) for cri, oci in itertools.product(self.cri.candidates, self.oci.candidates)
-        )
-
-    def layout(self, driver: CgroupDriver) -> Layout:
-        """The cgroups of containers, as they name them."""
-        flavour = _FLAVOURS[self.cri.runtime]
-        return Layout(
-            driver=driver, flavour=flavour, subgroup=self.oci.subgroup, certain=self.modelled, sandboxed=self.sandboxed
-        )
-
-    def __str__(self) -> str:
-        return f"{self.cri} with {self.oci}"
-
-
-BUNDLES = replace(traits_of(RuntimeName.BUNDLES, ""), called="memqos's own bundles")
-"""The traits of memqos itself between a request and a directly driven OCI runtime."""
-
-TRIXIE = Runtimes(cri=traits_of(RuntimeName.CONTAINERD, "1.7.24"), oci=traits_of(RuntimeName.RUNC, "1.1.15"))
-"""Debian trixie's runtimes, the default."""

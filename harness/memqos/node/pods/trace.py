@@ -29,7 +29,7 @@ from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.hops import UNIT_PROPERTIES, ShownHops, held_at
 from memqos.engine.translate.requested import RequestedContainer, requested, requested_again
-from memqos.engine.translate.versions import BUNDLES
+from memqos.engine.translate.runtimes import BUNDLES
 from memqos.errors import DeadlineError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob

@@ -11,7 +11,8 @@ import pytest
 from memqos.engine.answer.succession import succession
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.translate.versions import Runtimes, traits_of
+from memqos.engine.translate.runtimes import Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts, ReservationPolicy
 from tests.manifests import pods_of
 

@@ -7,7 +7,8 @@ import pytest
 
 from memqos.engine.releases.release import Variant
 from memqos.engine.resize import ResizeOutcome, StepKind
-from memqos.engine.translate.versions import Runtimes, traits_of
+from memqos.engine.translate.runtimes import Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.knob import Bytes, Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, ReservationPolicy, SwapBehavior
 from tests.unit.engine.pods import NODE, container, pod, resources

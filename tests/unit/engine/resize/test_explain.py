@@ -3,7 +3,8 @@
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import resize_pods
 from memqos.engine.resize.outcome import resize_document, resize_reasons, resize_text
-from memqos.engine.translate.versions import DRIVEN_DIRECTLY, RuntimeName, Runtimes, traits_of, traits_of_program
+from memqos.engine.translate.runtimes import Runtimes
+from memqos.engine.translate.versions import DRIVEN_DIRECTLY, RuntimeName, traits_of, traits_of_program
 from memqos.model.knob import Knob
 from memqos.model.node import KubeletSettings
 from tests.unit.engine.pods import NODE, container, pod

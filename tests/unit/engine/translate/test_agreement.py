@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.container import translate
-from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.knob import ABSENT
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts, SwapBehavior
 from memqos.model.reading import read_back

@@ -5,8 +5,8 @@ import pytest
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.annotations import annotated, annotation_notes, pod_unmodelled, read_annotations
-from memqos.engine.translate.runtime_config import Allowance, Workload
-from memqos.engine.translate.versions import Handler, Runtimes, traits_of
+from memqos.engine.translate.runtimes import Allowance, Handler, Runtimes, Workload
+from memqos.engine.translate.versions import traits_of
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Bytes, Knob, Number, Text
 from memqos.model.node import CgroupDriver

@@ -14,7 +14,8 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.container import translate
 from memqos.engine.translate.explain import Language, translation_lines
 from memqos.engine.translate.resources import RuntimeHost
-from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts

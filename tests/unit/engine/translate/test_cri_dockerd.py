@@ -6,7 +6,8 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.oci import oci_for_create, oci_for_update
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.versions import Runtimes, traits_of
+from memqos.engine.translate.runtimes import Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Bytes, Knob
 from memqos.model.node import CgroupDriver, KubeletSettings, SwapBehavior

@@ -6,7 +6,8 @@ from memqos.engine.answer.finding import Hop
 from memqos.engine.translate.hops import ShownHops, held_at
 from memqos.engine.translate.requested import requested, requested_again
 from memqos.engine.translate.resources import RuntimeHost
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 

@@ -15,7 +15,8 @@ from memqos.engine.translate.requested import (
     scope_cgroup,
 )
 from memqos.engine.translate.resources import OciResources, RuntimeHost
-from memqos.engine.translate.versions import BUNDLES, OCI_RUNTIMES, Runtimes, traits_of, traits_of_program
+from memqos.engine.translate.runtimes import BUNDLES, Runtimes
+from memqos.engine.translate.versions import OCI_RUNTIMES, traits_of, traits_of_program
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver

@@ -7,7 +7,8 @@ import pytest
 from memqos.engine.translate.oci import oci_for_create, oci_for_update
 from memqos.engine.translate.podman import podman_created, podman_request, podman_updated, through_podman
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.versions import Runtimes, traits_of
+from memqos.engine.translate.runtimes import Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver

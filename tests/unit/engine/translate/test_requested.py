@@ -11,7 +11,8 @@ from memqos.engine.translate.requested import (
 )
 from memqos.engine.translate.resources import OciResources, RuntimeHost
 from memqos.engine.translate.runc import set_by_update
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion

@@ -9,8 +9,9 @@ from memqos.engine.translate.oci import oci_for_create
 from memqos.engine.translate.resources import OciResources, RuntimeHost
 from memqos.engine.translate.runsc import as_read
 from memqos.engine.translate.runtime_rules import held_after_reload, runtime_writes, source
+from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
 from memqos.engine.translate.systemd import INFINITY
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.versions import traits_of
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver

@@ -7,7 +7,8 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.oci import oci_for_create
 from memqos.engine.translate.resources import OciResources, RuntimeHost
 from memqos.engine.translate.runtime_rules import files_held, runtime_writes, values
-from memqos.engine.translate.versions import Runtimes, traits_of
+from memqos.engine.translate.runtimes import Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 from tests.unit.engine.pods import NODE, ON, container, equal, pod

@@ -11,7 +11,7 @@ from memqos.engine.answer.verdict import judge_pod
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.translate.resources import OciResources, RuntimeHost
-from memqos.engine.translate.runtime_config import Allowance
+from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Allowance, Handler, Runtimes
 from memqos.engine.translate.specification import (
     not_modelled,
     runtime_notes,
@@ -19,16 +19,7 @@ from memqos.engine.translate.specification import (
     stand_in,
     unmodelled,
 )
-from memqos.engine.translate.versions import (
-    BUNDLES,
-    TRIXIE,
-    Handler,
-    RuntimeName,
-    Runtimes,
-    newer_than_modelled,
-    traits_of,
-    unmodelled_traits,
-)
+from memqos.engine.translate.versions import RuntimeName, newer_than_modelled, traits_of, unmodelled_traits
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Bytes, CpuMax, Knob, Number
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts

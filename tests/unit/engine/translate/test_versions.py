@@ -6,7 +6,8 @@ import pytest
 
 from memqos.engine.cgroup.cpu import WeightConversion
 from memqos.engine.cgroup.layout import Layout
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, Feature, RuntimeName, Runtimes, traits_of
+from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
+from memqos.engine.translate.versions import Feature, RuntimeName, traits_of
 from memqos.model.node import CgroupDriver, RuntimeFlavour
 
 
