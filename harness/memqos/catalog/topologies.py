@@ -26,8 +26,7 @@ packages, and the distances to others. The defaults are those of that format: on
 distance 11 to a node of the same die and 21 to every other. Linux and QEMU number nodes, CPUs and packages in the order
 of the list.
 
-Extensions are sizes in MiB ("512M"), "hugepages" in a group, and one separate entry for purpose, swap and zswap.
-Rejected by name: persistent memory, hot-plugged memory and CPUs, and CXL.
+What memqos adds to that format, and what it rejects by name, is in docs/reference/topologies.md.
 """
 
 from __future__ import annotations

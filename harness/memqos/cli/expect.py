@@ -21,6 +21,7 @@ from memqos.cli.node_options import (
     NodeOptions,
     RuntimeOptions,
     kubelet_options,
+    need_releases,
     node_options,
     runtime_of_node,
     runtime_options,
@@ -40,7 +41,6 @@ from memqos.engine.plan import Plan, PlannedCgroup, PlannedPod
 from memqos.engine.releases.errata import errata_document, errata_text
 from memqos.engine.releases.table import PREVIEW, RELEASES, Gate
 from memqos.engine.translate.explain import Language
-from memqos.engine.translate.versions import Runtimes
 from memqos.errors import ManifestError, UnknownNameError, UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import KubeletSettings, NodeFacts
@@ -355,7 +355,7 @@ class _Order:
         pods = self._pods(found)
         kubelet = self._kubelet()
         if self._translated(kubelet) is not None:
-            _need_releases(kubelet.runtimes)
+            need_releases(kubelet.runtimes)
         plan = self._planned(pods, kubelet)
         say_ignored(plan)
         chosen, protections = self._chosen(plan), self._protection(plan, kubelet)
@@ -478,17 +478,6 @@ class _Order:
         if not found and not self.diff:
             raise click.UsageError("Missing option '--kubernetes': the release, such as 1.36.")
         return found
-
-
-def _need_releases(runtimes: Runtimes) -> None:
-    """Raise UsageError for a version that is not exact enough: a translation needs one release."""
-    for one in (runtimes.cri, runtimes.oci):
-        if one.in_doubt:
-            raise UsageError(
-                f"not every release that '{one}' can mean {sorted(one.in_doubt)[0]}.",
-                where="--runtime",
-                next_step="Name one release in full, such as runc@1.1.15.",
-            )
 
 
 def _with_one_knob(cgroup: dict[str, Any], knob: Knob) -> dict[str, Any]:

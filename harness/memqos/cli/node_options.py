@@ -21,18 +21,9 @@ from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
 from memqos.engine.releases.release import Variant
 from memqos.engine.translate.annotations import NEW_UNIFIED, OLD_UNIFIED
-from memqos.engine.translate.runtime_config import Allowance
+from memqos.engine.translate.runtimes import TRIXIE, Allowance, Handler, Runtimes
 from memqos.engine.translate.systemd import SYSTEMD
-from memqos.engine.translate.versions import (
-    CRI_RUNTIMES,
-    TRIXIE,
-    Feature,
-    Handler,
-    RuntimeName,
-    Runtimes,
-    Traits,
-    traits_of,
-)
+from memqos.engine.translate.versions import CRI_RUNTIMES, Feature, RuntimeName, Traits, traits_of
 from memqos.errors import UnknownNameError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, NodeFacts
 from memqos.model.quantity import Quantity, QuantityError
@@ -465,3 +456,14 @@ def _weighing(oci: Traits, conversion: WeightConversion) -> Traits:
     return replace(
         oci, features=features, in_doubt=oci.in_doubt - weight, called=f"a runtime with {conversion} weights"
     )
+
+
+def need_releases(runtimes: Runtimes) -> None:
+    """Raise UsageError for a version that is not exact enough: a translation needs one release."""
+    for one in (runtimes.cri, runtimes.oci):
+        if one.in_doubt:
+            raise UsageError(
+                f"not every release that '{one}' can mean {sorted(one.in_doubt)[0]}.",
+                where="--runtime",
+                next_step="Name one release in full, such as runc@1.1.15.",
+            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 __all__ = ["ContainerResources"]
 
@@ -26,3 +26,9 @@ class ContainerResources:
     cpuset_mems: str = ""
     hugepage_limits: tuple[tuple[str, int], ...] = ()
     unified: Mapping[str, str] = field(default_factory=dict)
+
+    def over(self, before: ContainerResources) -> ContainerResources:
+        """What both requests specify, one after the other; a container keeps its first oom_score_adj."""
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        changes = {name: value for name, value in given.items() if value and name not in {"unified", "oom_score_adj"}}
+        return replace(before, **changes, unified={**before.unified, **self.unified})

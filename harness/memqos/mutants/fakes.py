@@ -15,7 +15,8 @@ from typing import Any
 from memqos.claims import Claim
 from memqos.clock import Deadline
 from memqos.engine.translate.resources import OciResources
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, RuntimeName, Runtimes, traits_of
+from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
+from memqos.engine.translate.versions import RuntimeName, traits_of
 from memqos.errors import RuntimeCallError
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memqos.engine.plan import Plan, PlannedCgroup
-from memqos.engine.translate.versions import TRIXIE, Runtimes
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.reading import Reading
 from memqos.node.connection import node_on

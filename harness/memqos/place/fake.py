@@ -13,7 +13,8 @@ from typing import Any
 
 from memqos.agent.program import program
 from memqos.clock import SYSTEM_CLOCK, Deadline
-from memqos.engine.translate.versions import TRIXIE, RuntimeName, Runtimes
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import MachineryError
 from memqos.model.knob import Knob, Text
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts, NumaNode

@@ -7,7 +7,6 @@ the Docker Engine's own words, and one those of OCI bundles.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import itertools
 from collections.abc import Collection, Mapping, Sequence
@@ -21,8 +20,8 @@ from memqos.engine.translate.docker import DockerdAnswer, HostConfig
 from memqos.engine.translate.requested import OciRequest
 from memqos.engine.translate.resources import OciResources, OciTranslation, RuntimeHost
 from memqos.engine.translate.runtime_rules import runtime_writes, scope_held
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
 from memqos.engine.translate.systemd import files_of_properties
-from memqos.engine.translate.versions import TRIXIE, Runtimes
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
@@ -168,7 +167,7 @@ class FakeRuntime:
         if known.state is ContainerState.RUNNING:
             self.write_as_oci("UpdateContainerResources", known.cgroup, asked, known.specification)
         known.specification = asked
-        known.resources = _merged(known.resources, resources)
+        known.resources = resources.over(known.resources)
 
     def update_sandbox(
         self,
@@ -356,16 +355,9 @@ def _accepted(method: str, translation: OciTranslation) -> OciResources:
     return translation.resources
 
 
-def _merged(old: ContainerResources, new: ContainerResources) -> ContainerResources:
-    """The specified fields of `new` over `old`; unified key by key."""
-    given = {field.name: getattr(new, field.name) for field in dataclasses.fields(new)}
-    changes = {name: value for name, value in given.items() if value and name not in {"unified", "oom_score_adj"}}
-    return dataclasses.replace(old, **changes, unified={**old.unified, **new.unified})
-
-
-def _error(method: str, details: str) -> RuntimeCallError:
-    data = {"method": method, "code": "UNKNOWN", "details": details}
-    return RuntimeCallError(f"fake answered UNKNOWN: {details}", where=method, data=data)
+def _error(method: str, details: str, code: str = "UNKNOWN") -> RuntimeCallError:
+    data = {"method": method, "code": code, "details": details}
+    return RuntimeCallError(f"fake answered {code}: {details}", where=method, data=data)
 
 
 class FakePodmanRuntime(FakeRuntime):
@@ -414,16 +406,13 @@ class FakeDockerRuntime(FakeRuntime):
 
     def stats(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:  # noqa: ARG002
         """The values of its cgroup's files, with the API's names."""
-        cgroup = self._known(container, "ContainerStats").cgroup
-        limit = self._cgroups.text(cgroup, "memory.max").strip()
-        usage = int(self._cgroups.text(cgroup, "memory.current"))
-        return {"memory_stats": {"usage": usage, **({"limit": int(limit)} if limit.isdecimal() else {}), "stats": {}}}
+        known = self._known(container, "ContainerStats")
+        return {"memory_stats": {**self._cgroups.memory(known.cgroup), "stats": {}}}
 
 
 def _docker_accepted(method: str, answer: DockerdAnswer) -> DockerdAnswer:
     if answer.refusal:
-        data = {"method": method, "code": "400", "details": answer.refusal}
-        raise RuntimeCallError(f"fake answered 400: {answer.refusal}", where=method, data=data)
+        raise _error(method, answer.refusal, "400")
     return answer
 
 
@@ -487,22 +476,16 @@ class FakeOciRuntime(FakeRuntime):
         """Write the named fields, unless the limit is below the usage and the request asks for that check."""
         known = self._known(container, "update")
         asked = request.resources
-        used = int(self._cgroups.text(known.cgroup, "memory.current"))
+        used = self._cgroups.memory(known.cgroup)["usage"]
         if asked.check_before_update and asked.memory_limit is not None and asked.memory_limit <= used:
             details = f"rejecting memory limit {asked.memory_limit} <= usage {used}"
-            data = {"method": "update", "code": "status 1", "details": details}
-            raise RuntimeCallError(f"fake answered: {details}", where="update", data=data)
+            raise _error("update", details, "status 1")
         self.write_as_oci("update", known.cgroup, asked, known.specification)
         known.specification = asked.over(known.specification)
 
     def stats_event(self, container: ContainerHandle, *, deadline: Deadline) -> Mapping[str, object]:  # noqa: ARG002
         """The values of its cgroup's files, with runc's names."""
-        cgroup = self._known(container, "events").cgroup
-        limit = self._cgroups.text(cgroup, "memory.max").strip()
-        usage = int(self._cgroups.text(cgroup, "memory.current"))
-        return {
-            "memory": {"usage": {"usage": usage, **({"limit": int(limit)} if limit.isdecimal() else {})}, "raw": {}}
-        }
+        return {"memory": {"usage": self._cgroups.memory(self._known(container, "events").cgroup), "raw": {}}}
 
     def follow(self, container: ContainerHandle, *, deadline: Deadline) -> None:  # noqa: ARG002
         """Nothing happens here that is not recorded."""

@@ -178,6 +178,11 @@ class FakeCgroups:
         }
         return {"memory": {name: {"value": str(value)} for name, value in said.items()}}
 
+    def memory(self, path: CgroupPath) -> Mapping[str, int]:
+        """Its usage, and its limit if it has one, in bytes."""
+        limit = self.text(path, "memory.max").strip()
+        return {"usage": int(self.text(path, "memory.current")), **({"limit": int(limit)} if limit.isdecimal() else {})}
+
     def show(self, path: CgroupPath, name: str, text: str) -> None:
         """Set the text of a file, as if the kernel had counted something."""
         self._cgroups[path][name] = text

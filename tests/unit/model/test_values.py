@@ -1,5 +1,6 @@
 import pytest
 
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, MAX, UNLIMITED, Bytes, CpuMax, Knob, Number, Text, knobs_of
 from memqos.model.node import CgroupVersion
 from memqos.model.path import ROOT, CgroupPath
@@ -183,3 +184,13 @@ def test_whether_a_pod_has_ended_or_is_unscheduled(phase, node, ended, waits):
 def test_the_words_for_a_missing_text() -> None:
     assert str(NoFile.NO_FILE) == "no such file"
     assert str(Unreadable("Permission denied")) == "Permission denied"
+
+
+def test_a_later_request_keeps_what_it_does_not_name():
+    first = ContainerResources(
+        cpu_shares=2, memory_limit_in_bytes=1 << 20, oom_score_adj=5, unified={"memory.min": "1", "memory.low": "2"}
+    )
+    later = ContainerResources(memory_limit_in_bytes=2 << 20, oom_score_adj=7, unified={"memory.low": "3"})
+    assert later.over(first) == ContainerResources(
+        cpu_shares=2, memory_limit_in_bytes=2 << 20, oom_score_adj=5, unified={"memory.min": "1", "memory.low": "3"}
+    )

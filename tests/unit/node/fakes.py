@@ -15,7 +15,7 @@ from memqos.enactor.base import Enactor, Patience
 from memqos.enactor.kubelet_stand_in import KubeletStandIn
 from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.engine.releases.release import Variant
-from memqos.engine.translate.versions import TRIXIE, Runtimes
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
 from memqos.errors import RuntimeCallError
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts, NumaNode
 from memqos.model.pod import Container, ContainerKind, Pod, Resources

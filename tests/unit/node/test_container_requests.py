@@ -10,7 +10,8 @@ import pytest
 
 from memqos.catalog.requests import RequestCase
 from memqos.engine.answer.finding import Setter, Verdict
-from memqos.engine.translate.versions import BUNDLES, TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.errors import DeadlineError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob

@@ -7,7 +7,8 @@ import pytest
 
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Verdict, worst
-from memqos.engine.translate.versions import TRIXIE, Runtimes, traits_of
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts
 from memqos.node.fake import FAKE_FACTS, fake_node
 from memqos.node.machine.needs import lacking

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from memqos.clock import Deadline
-from memqos.engine.translate.versions import Runtimes, traits_of
+from memqos.engine.translate.runtimes import Runtimes
+from memqos.engine.translate.versions import traits_of
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath

@@ -59,6 +59,7 @@ from memqos.node.requests.reported import oom_event_findings, stats_findings
 from memqos.node.requests.surroundings import (
     CONTROLLERS,
     SCOPE_FILES,
+    expected_policy,
     is_absent,
     kept_findings,
     policy_finding,
@@ -360,7 +361,7 @@ class Requests:
             findings.insert(0, outside_finding(path, subject=subject, knob=knob, state=state))
             # It cannot be killed there: only the runtime knows where it runs.
             self.runtime.stop(handle, grace=0, deadline=_soon())
-        elif policy := self._policy(container.requests[0]):
+        elif policy := expected_policy(container.requests[0], self.runtime.capabilities):
             seen = self.tree.read_first_processes([path], "numa_maps", deadline=_soon()).get(path, "")
             findings.append(policy_finding(path, policy, seen, subject=subject))
         elif files.get(Knob.MEMORY_MAX) is NoFile.NO_FILE:
@@ -372,15 +373,6 @@ class Requests:
             return findings
         pod.requested[handle.name] = tuple(asked)
         return [*self.population.traced(findings)]
-
-    def _policy(self, asked: AnyRequest) -> str:
-        """The memory policy of the container's first process, "" if the request has none.
-
-        A runtime must ignore a field that it does not know (OCI config.md, "Extensibility").
-        """
-        if not isinstance(asked, OciRequest) or asked.memory_policy is None:
-            return ""
-        return asked.memory_policy.shown if Capability.MEMORY_POLICY in self.runtime.capabilities else DEFAULT_POLICY
 
     def _of_scope(
         self, container: RequestedContainer, planned: PlannedCgroup, scope: CgroupPath, pod: AdmittedPod

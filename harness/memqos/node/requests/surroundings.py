@@ -8,20 +8,22 @@ values, but the kernel applies the tighter of both limits, and effective protect
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge_cgroup
 from memqos.engine.plan import PlannedCgroup, Reason
-from memqos.engine.translate.memory_policy import policy_in
-from memqos.engine.translate.requested import PROTECTION
+from memqos.engine.translate.memory_policy import DEFAULT_POLICY, policy_in
+from memqos.engine.translate.requested import PROTECTION, AnyRequest, OciRequest
 from memqos.model.knob import MAX, Bytes, Knob, KnobValue
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
+from memqos.runtime.base import Capability
 
 __all__ = [
     "CONTROLLERS",
     "SCOPE_FILES",
+    "expected_policy",
     "is_absent",
     "kept_findings",
     "policy_finding",
@@ -98,6 +100,16 @@ def score_finding(path: CgroupPath, asked: str, seen: str, *, subject: Subject) 
         observed=seen,
         why_not=why_not,
     )
+
+
+def expected_policy(asked: AnyRequest, capabilities: Collection[Capability]) -> str:
+    """The memory policy of the container's first process, "" if the request has none.
+
+    A runtime must ignore a field that it does not know (OCI config.md, "Extensibility").
+    """
+    if not isinstance(asked, OciRequest) or asked.memory_policy is None:
+        return ""
+    return asked.memory_policy.shown if Capability.MEMORY_POLICY in capabilities else DEFAULT_POLICY
 
 
 def policy_finding(path: CgroupPath, policy: str, numa_maps: str, *, subject: Subject) -> Finding:
