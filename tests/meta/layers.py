@@ -129,7 +129,8 @@ LAYERS: dict[str, frozenset[str]] = {
     "exploration": frozenset(
         {
             "errors", "plain_file", "clock", "threads", "model", "engine", "runtime.base",
-            "target.base", "workload", "catalog", "config", "node", "place", "audits", "laboratory", "third:hypothesis",
+            "target.base", "workload", "catalog", "config", "known", "node", "place", "audits", "laboratory",
+            "third:hypothesis",
             "third:yaml",
         }
     ),
@@ -137,7 +138,8 @@ LAYERS: dict[str, frozenset[str]] = {
     "mutants": frozenset(
         {
             "errors", "version", "clock", "threads", "model", "engine", "runtime", "target.base", "enactor", "cases",
-            "catalog", "claims", "config", "node", "place", "laboratory", "validation", "vm.host", "third:msgspec",
+            "catalog", "claims", "config", "known", "node", "place", "laboratory", "validation", "vm.host",
+            "third:msgspec",
             "third:grpc", "third:google", "third:pytest",
         }
     ),
@@ -148,7 +150,7 @@ LAYERS: dict[str, frozenset[str]] = {
     # L6: what speaks to people and to pytest; nothing below imports it
     "plugin": frozenset(
         {
-            "errors", "version", "clock", "repetition", "interruption", "frame", "ownership", "model",
+            "errors", "version", "clock", "repetition", "interruption", "frame", "ownership", "threads", "model",
             "engine", "probe", "runtime.base", "target.attended", "target.base", "enactor", "cases", "catalog",
             "claims", "config", "known", "node", "place", "laboratory", "report", "bundles", "face", "page",
             "third:pytest", "third:xdist", "third:execnet", "third:pluggy", "third:click",
