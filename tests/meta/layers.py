@@ -93,7 +93,6 @@ LAYERS: dict[str, frozenset[str]] = {
         {"errors", "clock", "model", "engine", "cgroupfs", "place", "probe", "runtime", "target", "catalog"}
     ),
     "place.collecting": frozenset({"errors", "clock", "collector", "place", "target"}),
-    "place.room": frozenset({"catalog", "config", "vm"}),
     "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),
     "catalog.support_archives": frozenset({"errors", "catalog.page_sizes", "collector"}),
     "catalog": frozenset(
@@ -130,8 +129,7 @@ LAYERS: dict[str, frozenset[str]] = {
         {
             "errors", "plain_file", "clock", "threads", "model", "engine", "runtime.base",
             "target.base", "workload", "catalog", "config", "known", "node", "place", "audits", "laboratory",
-            "third:hypothesis",
-            "third:yaml",
+            "third:hypothesis", "third:yaml",
         }
     ),
     # Systems made wrong on purpose, and what notices them; runs on machines without pytest
@@ -139,8 +137,7 @@ LAYERS: dict[str, frozenset[str]] = {
         {
             "errors", "version", "clock", "threads", "model", "engine", "runtime", "target.base", "enactor", "cases",
             "catalog", "claims", "config", "known", "node", "place", "laboratory", "validation", "vm.host",
-            "third:msgspec",
-            "third:grpc", "third:google", "third:pytest",
+            "third:msgspec", "third:grpc", "third:google", "third:pytest",
         }
     ),
     # The judgement of nodes that memqos did not set up

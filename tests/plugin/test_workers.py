@@ -11,7 +11,7 @@ import pytest
 
 from memqos.clock import Deadline, wait
 from memqos.config.settings import resolve
-from memqos.place import room
+from memqos.place import opening
 from memqos.plugin.collection import workers
 from memqos.plugin.collection.parameters import stretch_of
 from memqos.vm.host.capacity import Host
@@ -177,9 +177,9 @@ def host(monkeypatch):
 
     def made(*, emulated):
         monkeypatch.setattr(workers, "settings_given", lambda _: resolve({}, {}))
-        monkeypatch.setattr(room, "read_host", lambda: Host(available=6 << 30, cores=4))
-        monkeypatch.setattr(room, "list_checkpoints", lambda _: [])
-        monkeypatch.setattr(room, "is_emulated", lambda *_: emulated)
+        monkeypatch.setattr(opening, "read_host", lambda: Host(available=6 << 30, cores=4))
+        monkeypatch.setattr(opening, "list_checkpoints", lambda _: [])
+        monkeypatch.setattr(opening, "is_emulated", lambda *_: emulated)
 
     return made
 
@@ -206,10 +206,10 @@ def test_auto_is_the_fastest_number_and_more_gets_a_warning(host, asked, emulate
 
 
 def test_where_one_machine_is_fastest_no_worker_is_needed(monkeypatch):
-    monkeypatch.setattr(room, "read_host", lambda: Host(available=6 << 30, cores=2))
-    monkeypatch.setattr(room, "is_emulated", lambda *_: True)
+    monkeypatch.setattr(opening, "read_host", lambda: Host(available=6 << 30, cores=2))
+    monkeypatch.setattr(opening, "is_emulated", lambda *_: True)
     monkeypatch.setattr(workers, "settings_given", lambda _: resolve({}, {}))
-    monkeypatch.setattr(room, "list_checkpoints", lambda _: [])
+    monkeypatch.setattr(opening, "list_checkpoints", lambda _: [])
     number, said = workers.limit_workers(None, "auto")
     assert number == 0
     assert said.startswith(

@@ -58,7 +58,7 @@ def limit_workers(config: pytest.Config, asked: int | str) -> tuple[int, str]:
     0 is this process alone. Settings that cannot be resolved are left for pytest_configure to reject.
     """
     # What machines need is imported only for a run with workers, not in every project that has the plugin.
-    from memqos.place.room import room_for
+    from memqos.place.opening import room_for
 
     try:
         room = room_for(settings_given(config))

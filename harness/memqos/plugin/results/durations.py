@@ -125,7 +125,7 @@ def durations_for_shards() -> dict[str, float]:
 def durations_file() -> Path:
     """Where they are kept."""
     # What machines need is imported only for a run of suites, not in every project that has the plugin.
-    from memqos.place.room import cache_root
+    from memqos.place.opening import cache_root
 
     return cache_root() / "durations.json"
 
