@@ -34,11 +34,13 @@ from memqos.errors import ExitCode, MemqosError, UsageError
 from memqos.plain_file import read_plain
 from memqos.report.bundle import SCHEMA, Bundle, LeftOut, Results
 from memqos.report.documents import bundle as documents
+from memqos.report.documents.answers import Mutants
 from memqos.report.documents.kinds import Count
 from memqos.report.outcome import TestResult, exit_code
 from memqos.report.words import how_many
+from memqos.validation import CheckedFile
 
-__all__ = ["first_few", "read_results", "verification_notes"]
+__all__ = ["first_few", "read_results", "suites_score", "verification_notes"]
 
 _LONGEST_BEGUN = 16 << 20
 
@@ -365,3 +367,28 @@ def _at_lines(numbers: list[int]) -> str:
 
 def _first_line(error: Exception) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
+
+
+_MOST_SCORE = 16 << 20
+"""Bytes."""
+
+
+def suites_score(mutants: Path | None) -> str:
+    """The suites' score in one line, from a file of `memqos mutants --json`; "" without one.
+
+    UsageError for a file that cannot be read, ManifestError for another document.
+    """
+    if mutants is None:
+        return ""
+    try:
+        content = read_plain(mutants, most=_MOST_SCORE)
+    except OSError as error:
+        raise UsageError(f"the score of mutants cannot be read: {error.strerror}.", where=str(mutants)) from None
+    found = CheckedFile.json(str(mutants), content).checked((), Mutants)
+    score = found["score"]
+    tried = score["killed"] + score["survived"]
+    part = "" if found["complete"] else ", not all were tried"
+    return (
+        f"the suites killed {score['killed']} of {tried} mutants, {score['right']} with the right file and cgroup "
+        f"({found['system']}; {found['at'][:10]}{part})"
+    )

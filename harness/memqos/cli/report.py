@@ -34,14 +34,12 @@ from memqos.bundles.files import (
     write,
 )
 from memqos.bundles.merging import merge
-from memqos.bundles.reading import first_few, read_results
+from memqos.bundles.reading import first_few, read_results, suites_score
 from memqos.cli.terminal import KnownVerbs, say, say_document
 from memqos.errors import ExitCode, UsageError
 from memqos.page.building import page_html
-from memqos.plain_file import read_plain
 from memqos.report import ci_results, markdown, matrix, summary
 from memqos.report.bundle import Results
-from memqos.report.documents.answers import Mutants
 from memqos.report.markdown import (
     compatibility_markdown,
     compatibility_of,
@@ -51,12 +49,8 @@ from memqos.report.markdown import (
 )
 from memqos.report.outcome import observed_something
 from memqos.report.verdict import CONTRADICTS_ITSELF, verdict_line
-from memqos.validation import CheckedFile
 
 __all__ = ["command"]
-
-_MOST_SCORE = 16 << 20
-"""Bytes."""
 
 
 @click.command(name="merge")
@@ -234,27 +228,6 @@ _mutants = click.option(
 )
 
 
-def _suite(mutants: Path | None) -> str:
-    """The suites' score in one line, from a file of `memqos mutants --json`; "" without one.
-
-    UsageError for a file that cannot be read, ManifestError for another document.
-    """
-    if mutants is None:
-        return ""
-    try:
-        content = read_plain(mutants, most=_MOST_SCORE)
-    except OSError as error:
-        raise UsageError(f"the score of mutants cannot be read: {error.strerror}.", where=str(mutants)) from None
-    found = CheckedFile.json(str(mutants), content).checked((), Mutants)
-    score = found["score"]
-    tried = score["killed"] + score["survived"]
-    part = "" if found["complete"] else ", not all were tried"
-    return (
-        f"the suites killed {score['killed']} of {tried} mutants, {score['right']} with the right file and cgroup "
-        f"({found['system']}; {found['at'][:10]}{part})"
-    )
-
-
 @click.group(name="report", cls=KnownVerbs, help=HELP)
 def command() -> None:
     """The page of `memqos report`."""
@@ -274,7 +247,7 @@ def html(results: tuple[Path, ...], output: str, *, mutants: Path | None) -> Non
       memqos report html results/TIME -o report.html
     """
     with _read(results) as read:
-        _put(page_html(read, suite=_suite(mutants)), output)
+        _put(page_html(read, suite=suites_score(mutants)), output)
 
 
 @command.command(name="show")
@@ -295,7 +268,7 @@ def show(results: tuple[Path, ...], *, mutants: Path | None) -> None:
         place = str(results[0]) if len(results) == 1 else ", ".join(map(str, results))
         for line in summary.summary_lines(read.bundle, results_folder=place):
             say(line)
-        if suite := _suite(mutants):
+        if suite := suites_score(mutants):
             say(f"mutants: {suite}")
 
 

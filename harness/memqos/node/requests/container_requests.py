@@ -211,7 +211,7 @@ class Requests:
         oci = self.kubelet.runtimes.oci
         if _checks(case) and not oci.has(Feature.CHECKS_BEFORE_UPDATE):
             return [unobservable_request(f"{oci} does not read checkBeforeUpdate", update=True)]
-        if case.refused and self._policy(case.create) == DEFAULT_POLICY:
+        if case.refused and expected_policy(case.create, self.runtime.capabilities) == DEFAULT_POLICY:
             return [unobservable_request(f"{oci} does not read linux.memoryPolicy", update=False)]
         pod = self.pod
         before, below = self.neighbours(pod), self.below(pod)
