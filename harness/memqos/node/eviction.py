@@ -56,7 +56,7 @@ class BeforeEviction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionVerbs:
-    """The verbs on one population. page_size: bytes. cpus: of the machine.
+    """The verbs on one population.
 
     seconds: how long containers may take to use their memory, and the kubelet to look at the node's and to evict.
     every: seconds between looks.
@@ -65,8 +65,6 @@ class EvictionVerbs:
     answers: KubeletAnswers
     tree: CgroupTree
     population: Population
-    page_size: int
-    cpus: int
     seconds: float = 180.0
     every: float = 2.0
 
@@ -206,7 +204,7 @@ class EvictionVerbs:
 
     @property
     def _slack(self) -> int:
-        return _CHARGE_BATCH * self.cpus * self.page_size
+        return _CHARGE_BATCH * self.population.node.cpus * self.population.node.page_size
 
     def _containers(self) -> dict[tuple[str, str], CgroupPath]:
         return {

@@ -63,7 +63,7 @@ _Total = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletVerbs:
-    """The verbs on one population. page_size: bytes. cpus: of the machine.
+    """The verbs on one population.
 
     repair_seconds, report_seconds: how long the kubelet may take to repair a write, and to report the kernel's values.
     """
@@ -71,8 +71,6 @@ class KubeletVerbs:
     answers: KubeletAnswers
     tree: CgroupTree
     population: Population
-    page_size: int
-    cpus: int
     repair_seconds: float = 3 * _PERIOD_SECONDS
     report_seconds: float = 90.0
 
@@ -146,7 +144,7 @@ class KubeletVerbs:
         paths = dict(self._containers())
         for path in paths.values():
             self._reclaim(path)
-        slack = _CHARGE_BATCH * self.cpus * self.page_size
+        slack = _CHARGE_BATCH * self.population.node.cpus * self.population.node.page_size
         wanted = [(key, field) for key in paths for field in _MEMORY_FIELDS]
 
         def look(left: Collection[_Amount]) -> dict[_Amount, tuple[int, Mapping[str, int | None]]]:
@@ -266,7 +264,8 @@ class KubeletVerbs:
                 limits = [allocatable, *([limit.count] if isinstance(limit, Bytes) else [])]
                 if volume.size_limit:
                     limits.append(Quantity.parse(volume.size_limit).value)
-                size = -(-min(limits) // self.page_size) * self.page_size
+                page_size = self.population.node.page_size
+                size = -(-min(limits) // page_size) * page_size
                 folder = f"{_VOLUMES}/{uid}/volumes/kubernetes.io~empty-dir/{volume.name}"
                 found.append(
                     Finding(
@@ -293,7 +292,7 @@ class KubeletVerbs:
 
         The kernel moves the pages of a removed cgroup to its parent, and charges no other container for them.
         """
-        slack = _CHARGE_BATCH * self.cpus * self.page_size
+        slack = _CHARGE_BATCH * self.population.node.cpus * self.population.node.page_size
         found = []
         for uid, admitted in self.population.pods.items():
             planned = admitted.require().planned

@@ -17,18 +17,16 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.placement import table_after
 from memqos.engine.plan import Plan, PlannedPod
-from memqos.engine.resize import ResizePlan, resize_pods, taken_over
+from memqos.engine.resize import ResizePlan, taken_over
 from memqos.engine.translate.runtimes import TRIXIE, Runtimes
-from memqos.engine.translate.versions import Feature
-from memqos.errors import EnactorNotAbleError, UsageError
+from memqos.errors import EnactorNotAbleError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.reading import Reading
-from memqos.model.topology import Fallback, fallback
+from memqos.model.topology import Fallback
 from memqos.node.behaviour.conditions import WATCHED_FILES
-from memqos.node.behaviour.machine_feed import MachineFeed
 from memqos.node.behaviour.preconditions import premises_of
 from memqos.node.behaviour.watch import Watch
 from memqos.node.behaviour.watched_container import WatchedContainer
@@ -36,22 +34,21 @@ from memqos.node.eviction import EvictionVerbs
 from memqos.node.kubelet import KubeletVerbs
 from memqos.node.machine.daemon import Daemon, running_daemon
 from memqos.node.machine.mounts import HugeVolume, huge_volume, memory_volume, mounted
-from memqos.node.machine.needs import lacking
+from memqos.node.machine.needs import lacking, required_fallback
 from memqos.node.machine.shortage import narrow_numa_node, reclaiming, scarce, tight
-from memqos.node.machine.swap import SWAPS, Zswap, order_finding, zswap_on
+from memqos.node.machine.swap import Zswap, swaps_in_order, zswap_on
 from memqos.node.occupancy import Cleanup, HealthChecks, Occupancy
 from memqos.node.pods.foreign_writes import (
     NumaNodes,
     another,
     bound_to,
     combined_plan,
-    drift_finding,
+    drift_findings,
     halved_classes,
-    write_over,
 )
 from memqos.node.pods.population import Population, SettingFiles, read_population
 from memqos.node.pods.recorder import Recorder, weight_of
-from memqos.node.pods.resize import Resized, Resizing, with_resources_of
+from memqos.node.pods.resize import Resized, Resizing, planned_resize
 from memqos.node.pods.trace import HopTracer
 from memqos.node.requests.container_requests import Requests
 from memqos.probe.facts import TargetFacts
@@ -64,9 +61,6 @@ __all__ = ["NodeUnderTest"]
 READ_SECONDS = 60.0
 
 Verbs = TypeVar("Verbs")
-
-
-_OF_SCOPES = frozenset({"bare scope", "no bare scope"})
 
 
 class NodeUnderTest:
@@ -117,13 +111,8 @@ class NodeUnderTest:
         if need == "two kubelets":
             few = "" if len(self._enactor.releases) > 1 else "only one kubelet is given; use --kubelet-upgrade PATH"
             return self._enactor.why_not(Ability.ANSWER) or few
-        oci = self._runtimes.oci
-        bare = self.driver is CgroupDriver.SYSTEMD and oci.subgroup and not oci.has(Feature.SCOPE_HAS_PROTECTION)
-        if oci.below and need in _OF_SCOPES:
-            return f"{oci} is not modelled, so it is unknown whether it protects the scope above a container"
-        return lacking(
-            need, facts=self._facts, runtime=self.runtime, is_own=self._cleanup.disposable, bare_scope=bool(bare)
-        )
+        oci, is_own = self._runtimes.oci, self._cleanup.disposable
+        return lacking(need, facts=self._facts, runtime=self.runtime, oci=oci, driver=self.driver, is_own=is_own)
 
     def plan(
         self,
@@ -175,8 +164,7 @@ class NodeUnderTest:
 
     def swaps_in_order(self) -> Finding:
         """No swap device is used while one of a higher priority has room; see `node.machine.swap`."""
-        result = self.target.run(["cat", SWAPS], deadline=Deadline.after(READ_SECONDS))
-        return order_finding(checked(result, where=self.target.address).text, where=self.target.address)
+        return swaps_in_order(self.target)
 
     def zswap(self) -> contextlib.AbstractContextManager[Zswap]:
         """While the context lasts, swapped pages are compressed in memory first; see `node.machine.swap`."""
@@ -184,12 +172,7 @@ class NodeUnderTest:
 
     def fallback(self) -> Fallback:
         """Three NUMA nodes whose distances determine the kernel's fallback order; UsageError without them."""
-        if (order := fallback(self.facts.numa_nodes)) is None:
-            raise UsageError(
-                "each NUMA node of the machine is equally far from all others.",
-                next_step="Add 'distances' to the claim's needs.",
-            )
-        return order
+        return required_fallback(self.facts)
 
     def tight(self, kubelet: KubeletCase, pods: Sequence[Pod] = ()) -> KubeletCase:
         """The same kubelet with a reservation that leaves its pods 256 MiB; see `node.machine.shortage`.
@@ -320,7 +303,7 @@ class NodeUnderTest:
     def restart_kubelet(self, population: Population, kubelet: KubeletCase) -> Population:
         """The same pods, still running, after the kubelet returned with another configuration or release.
 
-        What it writes and what it leaves is in `engine.resize.entry`. Raises UsageError without pods,
+        What it writes and what it leaves is in `engine.resize.takeover`. Raises UsageError without pods,
         MachineryError if a write fails.
         """
         standing = self._occupancy.standing()
@@ -350,13 +333,7 @@ class NodeUnderTest:
         return self._verbs_of_kubelet(EvictionVerbs, population)
 
     def _verbs_of_kubelet(self, kind: Callable[..., Verbs], population: Population) -> Verbs:
-        return kind(
-            answers=self._enactor.answers(),
-            tree=self.tree,
-            population=population,
-            page_size=self.facts.page_size,
-            cpus=self.facts.cpus,
-        )
+        return kind(answers=self._enactor.answers(), tree=self.tree, population=population)
 
     def daemon_reloaded(self, population: Population) -> Population:
         """The same pods, read after systemd has reloaded its units and applied them to its cgroups."""
@@ -405,9 +382,7 @@ class NodeUnderTest:
         standing = self._occupancy.with_pod(pods[0])
         for ability in needed:
             require(self._enactor, ability)
-        desired = [with_resources_of(pod, other) for pod, other in zip(pods, to, strict=True)]
-        running = [one.pod for one in population.pods.values()]
-        plan = resize_pods(running, desired, self.kubelet(kubelet), standing=population.plan)
+        plan, desired = planned_resize(population, pods, to, self.kubelet(kubelet))
         return Resizing(runtime=self.runtime, standing=standing, read=self._read_and_record), plan, desired
 
     def drift_of_pod(self, population: Population, pod: Pod) -> Sequence[Finding]:
@@ -418,11 +393,7 @@ class NodeUnderTest:
         standing = self._occupancy.with_pod(pod)
         require(self._enactor, Ability.RECONCILE)
         with self._health.guarded():
-            knob = write_over(self.tree, population.plan.pod(pod.uid).cgroup, page_size=self.facts.page_size)
-            drifted = dataclasses.replace(population, reading=self._read_and_record(population)).judge_pod(pod)
-            standing.reconcile(population.plan)
-            restored = dataclasses.replace(population, reading=self._read_and_record(population)).judge_pod(pod)
-        return [drift_finding(drifted, pod, knob, self._enactor.setter), *restored]
+            return drift_findings(population, pod, standing, self.tree, read=self._read_and_record)
 
     def _population(self, plan: Plan, pods: Mapping[str, AdmittedPod], kubelet: KubeletCase) -> Population:
         own = self.kubelet(kubelet)
@@ -515,16 +486,9 @@ class NodeUnderTest:
             population = stack.enter_context(self._admitted(plan, pods, kubelet, steering=steering, appears=appears))
             # Errors during their removal do not affect the findings.
             stack.callback(sampling.finish)
-            feed = MachineFeed(
-                sampling=sampling,
-                hierarchy=self.tree.hierarchy,
-                files=files,
-                runtime=self.runtime,
-                recorder=self._recorder,
-                target=self.target,
-            )
             answers = None if self._enactor.why_not(Ability.ANSWER) else self._enactor.answers()
-            watch = Watch(feed, self.tree.hierarchy, self.target, self.kubelet(kubelet), answers=answers)
+            own = self.kubelet(kubelet)
+            watch = Watch(sampling, self.tree, self.runtime, self._recorder, own, answers=answers)
             watch.begin(population, premises, steering.controls)
             yield watch
 

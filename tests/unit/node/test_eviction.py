@@ -46,8 +46,6 @@ def verbs(bench, population, **told):
         answers=Answers(**told),
         tree=bench.node.tree,
         population=population,
-        page_size=4096,
-        cpus=2,
         seconds=8.0,
         every=0.01,
     )
@@ -123,8 +121,6 @@ def short(eviction):
         answers=eviction.answers,
         tree=eviction.tree,
         population=eviction.population,
-        page_size=eviction.page_size,
-        cpus=eviction.cpus,
         seconds=0.0,
         every=0.01,
     )

@@ -96,7 +96,12 @@ def test_a_runtime_that_drops_unified_in_updates_lacks_the_need_of_resizes(versi
     told = RuntimeVersion(name="cri-o", version=version, api_version="v1")
     runtime = SimpleNamespace(name="cri-o", capabilities=capabilities_of(told, reports_driver=True))
     facts = FakePlace(facts=FAKE_FACTS, runtimes=TRIXIE).facts
-    assert lacking("update unified", facts=facts, runtime=runtime, is_own=True, bare_scope=False) == why_not
+    assert (
+        lacking(
+            "update unified", facts=facts, runtime=runtime, oci=TRIXIE.oci, driver=CgroupDriver.SYSTEMD, is_own=True
+        )
+        == why_not
+    )
 
 
 def test_pods_stay_on_cgroup_v1_between_populations_too():

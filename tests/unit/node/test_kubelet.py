@@ -84,8 +84,6 @@ def on(bench, population, **told):
         answers=Session(population, **told),
         tree=bench.node.tree,
         population=population,
-        page_size=4096,
-        cpus=2,
         repair_seconds=0.5,
         report_seconds=0.0,
     )

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import WAITS, Deadline
 from memqos.enactor.base import KubeletAnswers
@@ -23,7 +22,17 @@ from memqos.errors import DeadlineError, UsageError
 from memqos.model.knob import Bytes, Knob
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
-from memqos.node.behaviour.conditions import Combined, Sample, Unfinished, both, either, ended, rises, work_done
+from memqos.node.behaviour.conditions import (
+    WATCHED_FILES,
+    Combined,
+    Sample,
+    Unfinished,
+    both,
+    either,
+    ended,
+    rises,
+    work_done,
+)
 from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.machine_feed import CALL_SECONDS, WATCH_SECONDS, MachineFeed
 from memqos.node.behaviour.neighbour_demand import Aim, UsageBefore, squeeze_of
@@ -33,7 +42,9 @@ from memqos.node.behaviour.pressure import ExhaustionOutcome, PressureOutcome, T
 from memqos.node.behaviour.watched_container import Awaited, ContainerCondition, WatchedContainer, container_of
 from memqos.node.machine.shortage import by_generations, spare
 from memqos.node.pods.population import Population
-from memqos.target.base import Target
+from memqos.node.pods.recorder import Recorder
+from memqos.probe.sampler import Sampling
+from memqos.runtime.base import Runtime
 from memqos.workload.command import Anon, Control, Read
 
 __all__ = ["PendingConditions", "Watch", "growth_of", "kubelets_refusal"]
@@ -223,25 +234,34 @@ ENDING_SECONDS = 0.1
 class Watch:
     """The running app containers of some pods, and the knobs that their behaviour depends on.
 
-    kubelet: the kubelet whose rules admitted them. answers: of a real kubelet; None if memqos is in its place.
+    sampling: the samplers inside the machine, of its WATCHED_FILES. kubelet: the kubelet whose rules admitted them.
+    answers: of a real kubelet; None if memqos is in its place.
     """
 
     def __init__(
         self,
-        feed: MachineFeed,
-        hierarchy: Hierarchy,
-        target: Target,
+        sampling: Sampling,
+        tree: CgroupTree,
+        runtime: Runtime,
+        recorder: Recorder,
         kubelet: Kubelet,
         *,
         answers: KubeletAnswers | None = None,
     ) -> None:
-        self._feed = feed
-        self._hierarchy = hierarchy
-        self._target = target
+        self._feed = MachineFeed(
+            sampling=sampling,
+            hierarchy=tree.hierarchy,
+            files=WATCHED_FILES[tree.hierarchy.version],
+            runtime=runtime,
+            recorder=recorder,
+            target=tree.target,
+        )
+        self._hierarchy = tree.hierarchy
+        self._target = tree.target
         self._kubelet = kubelet
         self._answers = answers
         self._population: Population | None = None
-        self._containers = feed.containers
+        self._containers = self._feed.containers
 
     def begin(self, population: Population, rests_on: Sequence[Preconditions], controls: Mapping[str, Control]) -> None:
         """Watch the containers of these preconditions, which run by now."""

@@ -6,12 +6,14 @@ import re
 from fractions import Fraction
 from typing import Literal
 
-from memqos.model.node import CgroupVersion, NodeFacts
-from memqos.model.topology import fallback
+from memqos.engine.translate.versions import Feature, Traits
+from memqos.errors import UsageError
+from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts
+from memqos.model.topology import Fallback, fallback
 from memqos.probe.facts import TargetFacts
 from memqos.runtime.base import Capability, Runtime
 
-__all__ = ["lacking"]
+__all__ = ["lacking", "required_fallback"]
 
 _WOULD_DO = {
     "swap": "--topology two-numa-nodes",
@@ -46,12 +48,19 @@ NOSWAP_SINCE = (6, 4)
 """The kernel release from which the kubelet assumes noswap without trying it (kubelet pkg/util/swap)."""
 
 
-def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, bare_scope: bool) -> str:
+_OF_SCOPES = frozenset({"bare scope", "no bare scope"})
+"""A scope is bare if the runtime keeps a container in a cgroup below it and gives the scope no protection."""
+
+
+def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, oci: Traits, driver: CgroupDriver, is_own: bool) -> str:
     """Why the node lacks this need, "" if it has it; names are those of `claims.NEEDS`, KeyError for another.
 
-    bare_scope: the runtime keeps containers below a systemd scope that has no protection. is_own: the machine is
-    memqos's own and disposable; then the reason names a fitting option.
+    oci: the OCI runtime under test. is_own: the machine is memqos's own and disposable; then the reason names a fitting
+    option.
     """
+    if oci.below and need in _OF_SCOPES:
+        return f"{oci} is not modelled, so it is unknown whether it protects the scope above a container"
+    bare_scope = bool(driver is CgroupDriver.SYSTEMD and oci.subgroup and not oci.has(Feature.SCOPE_HAS_PROTECTION))
     lacks = {
         **_of_machine(facts),
         **_of_runtime(runtime),
@@ -61,6 +70,16 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, is_own: bool, ba
     }
     why = lacks[need] or ""
     return f"{why}: try {_WOULD_DO[need]}" if why and is_own and need in _WOULD_DO else why
+
+
+def required_fallback(node: NodeFacts) -> Fallback:
+    """Three NUMA nodes whose distances determine the kernel's fallback order; UsageError without them."""
+    if (order := fallback(node.numa_nodes)) is None:
+        raise UsageError(
+            "each NUMA node of the machine is equally far from all others.",
+            next_step="Add 'distances' to the claim's needs.",
+        )
+    return order
 
 
 def _of_machine(facts: TargetFacts) -> dict[str, str | Literal[False]]:

@@ -16,9 +16,10 @@ from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
 from memqos.node.behaviour.watched_container import WatchedContainer
 from memqos.probe.facts import ZSWAP_ENABLED
+from memqos.target.base import Target, checked
 from memqos.workload.command import Anon
 
-__all__ = ["SWAPS", "Zswap", "order_finding", "zswap_on"]
+__all__ = ["Zswap", "order_finding", "swaps_in_order", "zswap_on"]
 
 SWAPS = "/proc/swaps"
 
@@ -28,6 +29,12 @@ _REASON = Reason(
     revision=kernel_revision(CgroupVersion.V2),
     source="swapon(2), Priority; mm/swapfile.c, get_swap_pages",
 )
+
+
+def swaps_in_order(target: Target) -> Finding:
+    """No swap device is in use while one of a higher priority has room; see `order_finding`."""
+    result = target.run(["cat", SWAPS], deadline=Deadline.after(SECONDS))
+    return order_finding(checked(result, where=target.address).text, where=target.address)
 
 
 def order_finding(text: str, *, where: str) -> Finding:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
+from memqos.enactor.base import Enactment
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason
 from memqos.errors import UsageError
@@ -18,7 +19,8 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import MAX, Absent, Bytes, Knob, KnobValue, Text
 from memqos.model.node import NodeFacts
 from memqos.model.pod import Pod
-from memqos.model.reading import read_back
+from memqos.model.reading import Reading, read_back
+from memqos.node.pods.population import Population
 
 __all__ = [
     "NumaNodes",
@@ -26,11 +28,10 @@ __all__ = [
     "bound_container",
     "bound_to",
     "combined_plan",
-    "drift_finding",
+    "drift_findings",
     "halved_classes",
     "limited_container",
     "refused_limit",
-    "write_over",
 ]
 
 WRITING_SECONDS = 60.0
@@ -48,6 +49,21 @@ def write_over(tree: CgroupTree, cgroup: PlannedCgroup, *, page_size: int) -> Kn
             tree.write(cgroup.path, knob, str(foreign), deadline=Deadline.after(WRITING_SECONDS))
             return knob
     raise UsageError(f"the plan has no memory values for {cgroup.path}.", next_step="Use a pod with limits.")
+
+
+def drift_findings(
+    population: Population, pod: Pod, standing: Enactment, tree: CgroupTree, *, read: Callable[[Population], Reading]
+) -> Sequence[Finding]:
+    """A foreign write to the pod's cgroup changes that file only, until the cgroup is reconciled."""
+
+    def judged() -> Sequence[Finding]:
+        return dataclasses.replace(population, reading=read(population)).judge_pod(pod)
+
+    page_size = population.node.page_size
+    knob = write_over(tree, population.plan.pod(pod.uid).cgroup, page_size=page_size)
+    drifted = judged()
+    standing.reconcile(population.plan)
+    return [drift_finding(drifted, pod, knob, population.enacted_by), *judged()]
 
 
 def drift_finding(found: Sequence[Finding], pod: Pod, knob: Knob, setter: Setter) -> Finding:

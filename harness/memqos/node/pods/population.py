@@ -26,7 +26,7 @@ from memqos.engine.translate.specification import not_modelled, unspecified
 from memqos.errors import DeadlineError, NonconformanceError, TargetError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
-from memqos.model.node import CgroupVersion
+from memqos.model.node import CgroupVersion, NodeFacts
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod, QosClass
 from memqos.model.reading import CgroupReading, FileText, Reading
@@ -69,6 +69,11 @@ class Population:
     tracing: HopTracer | None = None
     settings: SettingFiles | None = None
     kubelets: tuple[Kubelet, ...] = ()
+
+    @property
+    def node(self) -> NodeFacts:
+        """The node that its pods run on; only for one whose kubelets are given."""
+        return self.kubelets[-1].node
 
     def traced(self, findings: Iterable[Finding]) -> Sequence[Finding]:
         """The findings; those that deviate in a container's file name the hop that lost the value."""

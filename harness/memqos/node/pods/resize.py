@@ -10,15 +10,16 @@ from memqos.clock import Deadline
 from memqos.enactor.base import AdmittedPod, Enactment
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
+from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import PlannedPod
-from memqos.engine.resize import Resize, ResizeOutcome, ResizePlan, ResizeStep, StepKind, standing_after
+from memqos.engine.resize import Resize, ResizeOutcome, ResizePlan, ResizeStep, StepKind, resize_pods, standing_after
 from memqos.errors import DeadlineError, EnactorNotAbleError, MachineryError, RuntimeCallError, UsageError
 from memqos.model.pod import Container, Pod
 from memqos.model.reading import Reading
 from memqos.node.pods.population import Population
 from memqos.runtime.base import ContainerState, Runtime
 
-__all__ = ["Moment", "Resized", "Resizing", "with_resources_of"]
+__all__ = ["Moment", "Resized", "Resizing", "planned_resize", "with_resources_of"]
 
 ASKING_SECONDS = 60.0
 
@@ -194,6 +195,15 @@ class Resizing:
             expected="none: it still runs",
             observed="none: it still runs" if same else f"{status.state} ({status.reason or 'no reason given'})",
         )
+
+
+def planned_resize(
+    population: Population, pods: Sequence[Pod], to: Sequence[Pod], kubelet: Kubelet
+) -> tuple[ResizePlan, Sequence[Pod]]:
+    """The plan for a resize of running pods, and the pods with their wanted resources. to: pods that have those."""
+    desired = [with_resources_of(pod, other) for pod, other in zip(pods, to, strict=True)]
+    running = [one.pod for one in population.pods.values()]
+    return resize_pods(running, desired, kubelet, standing=population.plan), desired
 
 
 def with_resources_of(pod: Pod, other: Pod) -> Pod:
