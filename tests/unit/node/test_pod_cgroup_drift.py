@@ -14,9 +14,9 @@ from memqos.engine.translate.runtimes import TRIXIE
 from memqos.errors import UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
-from memqos.node import node_under_test
 from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
+from memqos.node.pods import foreign_writes
 from memqos.place.fake import FakePlace
 from tests.unit.node.asked import CATALOGUE
 
@@ -48,14 +48,14 @@ def test_an_unrepaired_write_deviates_in_its_file() -> None:
 
 def test_a_second_changed_file_deviates(monkeypatch: pytest.MonkeyPatch) -> None:
 
-    before = node_under_test.write_over
+    before = foreign_writes.write_over
 
     def both(tree: Any, cgroup: Any, *, page_size: int) -> Knob:
 
         tree.write(cgroup.path, Knob.MEMORY_LOW, "8192", deadline=Deadline.after(5))
         return before(tree, cgroup, page_size=page_size)
 
-    monkeypatch.setattr(node_under_test, "write_over", both)
+    monkeypatch.setattr(foreign_writes, "write_over", both)
     first = drift()[0]
     assert first.verdict is Verdict.DEVIATES
     assert first.observed == "pod default/burstable: memory.low, pod default/burstable: memory.max"
