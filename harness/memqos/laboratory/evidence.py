@@ -1,16 +1,23 @@
-"""Evidence on disk: folders, the sink of one case, the log of one machine, and the capture of a failure."""
+"""Evidence on disk: folders, the sink of one case, the log of one machine, and the capture of a failure.
+
+Also what a bundle records about the host: its hardware, and the versions of the packages that a run uses.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib.metadata
 import json
+import os
+import platform
 import re
 import shutil
 import threading
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memqos import frame
 from memqos.clock import SYSTEM_CLOCK, WAITS, Deadline
@@ -23,11 +30,13 @@ from memqos.probe.looks import Look, Spoken
 from memqos.report.bundle import Json, as_json
 from memqos.report.summary import Timing
 from memqos.runtime.base import CallRecord
+from memqos.version import __version__
 
 if TYPE_CHECKING:
     from memqos.node.pods.recorder import Weight
 
-__all__ = ["LONGEST", "Folder", "MachineLog", "Sink", "capture", "manifests_text"]
+__all__ = ["LONGEST", "Folder", "MachineLog", "Sink", "capture", "host", "manifests_text", "versions"]
+
 
 _CAPTURE_SECONDS = 20.0
 _SHARED = ("plan.json", "readings.jsonl", "requests.jsonl", "series.jsonl", "workloads.jsonl")
@@ -258,3 +267,29 @@ def _text(file: Path) -> str:
     except OSError:
         return ""
     return f"# {file.name}\n{text.rstrip()}\n"
+
+
+_PACKAGES = ("grpcio", "protobuf", "pytest", "pytest-testinfra", "pytest-xdist", "PyYAML", "qemu.qmp")
+
+
+def host() -> dict[str, Any]:
+    """System, kernel, architecture, and the number of CPUs that this process may use."""
+    return {
+        "system": platform.system(),
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "cpus": len(os.sched_getaffinity(0)),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Version by program or package; "not installed" for a missing package."""
+    return {"memqos": __version__, "python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
+
+
+@functools.cache
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"

@@ -30,8 +30,7 @@ from memqos.engine.translate.runtimes import BUNDLES, Runtimes
 from memqos.engine.translate.specification import judged_by
 from memqos.engine.translate.versions import CRI_RUNTIMES, DRIVEN_DIRECTLY, UNKNOWN, Feature, traits_of_program
 from memqos.known import runtime_versions
-from memqos.laboratory.evidence import Folder, MachineLog, Sink, capture
-from memqos.laboratory.host import host
+from memqos.laboratory.evidence import Folder, MachineLog, Sink, capture, host
 from memqos.laboratory.kubelets_in_use import kubelet_version
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.node.connection import node_on

@@ -16,8 +16,7 @@ from memqos.bundles import files
 from memqos.clock import utc_now
 from memqos.errors import ExitCode, MachineryError, MemqosError, UsageError
 from memqos.interruption import Interruption
-from memqos.laboratory.evidence import Folder
-from memqos.laboratory.host import host, versions
+from memqos.laboratory.evidence import Folder, host, versions
 from memqos.plugin.collection.known_deviations import not_seen
 from memqos.plugin.collection.workers import GROUPS, OMITTED
 from memqos.plugin.keys import (
