@@ -6,10 +6,13 @@ line and the files that it names. docs/reference/recorded-trees.md describes the
 
 from __future__ import annotations
 
+import contextlib
 import json
 import posixpath
-from collections.abc import Callable, Collection, Iterator, Mapping
+import subprocess
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from memqos.catalog.allocation_state import CHECKPOINTS
 from memqos.catalog.kubelet_flags import FIELD_FLAGS, flag_words
@@ -26,10 +29,46 @@ from memqos.model.reading import Reading
 from memqos.place.discovery import SOCKETS, default_program, listening, nothing_listens
 from memqos.probe.facts import target_facts
 from memqos.runtime.cri import CriRuntime, connect
-from memqos.target.base import Target, checked
-from memqos.target.read_only import ReadOnlyTarget
+from memqos.target.base import CommandResult, Target, checked
 
-__all__ = ["recorded"]
+__all__ = ["ReadOnlyTarget", "recorded"]
+
+
+class ReadOnlyTarget:
+    """A target without writes. The caller must not run commands that change anything."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
+    @property
+    def address(self) -> str:
+        """The target's own."""
+        return self._target.address
+
+    def run(self, argv: Sequence[str], *, deadline: Deadline, stdin: bytes = b"") -> CommandResult:
+        """As the target does."""
+        return self._target.run(argv, deadline=deadline, stdin=stdin)
+
+    def read(self, path: str, *, deadline: Deadline) -> bytes | None:
+        """As the target does."""
+        return self._target.read(path, deadline=deadline)
+
+    def write(self, path: str, data: bytes, *, deadline: Deadline, mode: int | None = None) -> None:  # noqa: ARG002
+        """TargetError, always."""
+        raise TargetError(f"this machine is read-only: {path} is not written.", where=self.address)
+
+    def list(self, path: str, *, deadline: Deadline) -> tuple[str, ...] | None:
+        """As the target does."""
+        return self._target.list(path, deadline=deadline)
+
+    def open(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+        """As the target does."""
+        return self._target.open(argv)
+
+    def forward(self, remote_socket: str) -> contextlib.AbstractContextManager[Path]:
+        """As the target does; the new socket is on this host."""
+        return self._target.forward(remote_socket)
+
 
 LOOK_SECONDS = 120.0
 _KIB = 1024

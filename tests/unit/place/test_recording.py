@@ -17,10 +17,9 @@ from memqos.errors import EnvironmentNotAbleError, ManifestError, TargetError
 from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.place import recording
-from memqos.place.recording import recorded
+from memqos.place.recording import ReadOnlyTarget, recorded
 from memqos.runtime.proto import cri_pb2
 from memqos.target.local import LocalTarget
-from memqos.target.read_only import ReadOnlyTarget
 from tests.live_node import CONFIG, NODE, LiveNode, live_node
 
 
