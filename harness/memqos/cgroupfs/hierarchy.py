@@ -19,6 +19,7 @@ from memqos.target.base import Target
 
 __all__ = [
     "MOUNTS",
+    "RECURSIVE_PROTECTION",
     "SYSTEMD",
     "CgroupMount",
     "Hierarchy",
@@ -32,6 +33,9 @@ __all__ = [
 
 MOUNTS = "/proc/mounts"
 """The mount table."""
+
+RECURSIVE_PROTECTION = "memory_recursiveprot"
+"""The mount option of cgroup v2 that passes unclaimed protection on to children."""
 
 _ELSEWHERE = "(not delegated)"
 _FIELDS = 4
@@ -197,7 +201,7 @@ class Unified:
     @property
     def is_recursive(self) -> bool:
         """From its mount option."""
-        return "memory_recursiveprot" in self.mount.options
+        return RECURSIVE_PROTECTION in self.mount.options
 
     def file(self, path: CgroupPath, name: str) -> str:
         """The absolute path of an interface file of a cgroup."""

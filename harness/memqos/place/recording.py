@@ -17,6 +17,7 @@ from pathlib import Path
 from memqos.catalog.allocation_state import CHECKPOINTS
 from memqos.catalog.kubelet_flags import FIELD_FLAGS, flag_words
 from memqos.catalog.recorded_trees import SANDBOX
+from memqos.cgroupfs.hierarchy import RECURSIVE_PROTECTION
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer.verdict import EVENTS, OOM_SCORE_ADJ, PROCESSES
@@ -138,7 +139,6 @@ find "$1" ! -type d -name "*.conf" -print0 | head -c "$2"
 
 FOLDERS_SCRIPT = 'find "$@" -type d -print0 2>/dev/null; exit 0'
 _USE = ("memory.current", "memory.stat", "memory.events", "memory.pressure", "memory.swap.current")
-_RECURSIVE = "memory_recursiveprot"
 _COUNTS = (PROCESSES, EVENTS, "pids.current")
 """The files that show whether the processes of containers are in their cgroups."""
 
@@ -189,7 +189,7 @@ def recorded(target: Target, *, cri_socket: str = "") -> Mapping[str, object]:
         "node": _node(facts.node) | versions,
         **_told(looked_at, kubelet, deadline),
         "containers": containers,
-        "machine": {"cgroup_mount": {"options": _RECURSIVE if facts.hierarchy.is_recursive else "rw"}},
+        "machine": {"cgroup_mount": {"options": RECURSIVE_PROTECTION if facts.hierarchy.is_recursive else "rw"}},
         "cgroups": _files(reading, first, ended),
     }
 

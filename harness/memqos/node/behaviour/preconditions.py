@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from memqos.cgroupfs.hierarchy import find_hierarchy
+from memqos.cgroupfs.hierarchy import RECURSIVE_PROTECTION, find_hierarchy
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer import verdict
@@ -157,8 +157,6 @@ def _over_time(findings: Sequence[Finding], seconds: Sequence[float]) -> Finding
     return held or findings[0]
 
 
-MOUNT_OPTION = "memory_recursiveprot"
-
 _REASON = Reason(
     rule="cgroups keep the mount options that they had when the node was read: the model of protection uses them",
     revision=kernel_revision(CgroupVersion.V2),
@@ -202,7 +200,7 @@ def _mounted(tree: CgroupTree, deadline: Deadline) -> Finding:
         verdict=Verdict.of(seen is known),
         subject=Subject.of_machine("the cgroup file system"),
         cgroup=str(ROOT),
-        knob=MOUNT_OPTION,
+        knob=RECURSIVE_PROTECTION,
         set_by=Setter.KERNEL if seen is known else Setter.OTHER,
         expected=words[known],
         observed=words[seen],

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from memqos.cgroupfs.hierarchy import MOUNTS, Hierarchy, find_hierarchy, parse_mounts
+from memqos.cgroupfs.hierarchy import MOUNTS, RECURSIVE_PROTECTION, Hierarchy, find_hierarchy, parse_mounts
 from memqos.clock import Deadline
 from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import Finding, Subject, Verdict
@@ -20,7 +20,6 @@ from memqos.target.base import Target, checked
 
 __all__ = ["HugeVolume", "huge_volume", "memory_volume", "mounted"]
 
-OPTION = "memory_recursiveprot"
 SECONDS = 30.0
 
 
@@ -35,8 +34,9 @@ def mounted(target: Target, known: Hierarchy, *, recursive: bool) -> Iterator[Hi
     try:
         found = find_hierarchy(target, deadline=Deadline.after(SECONDS))
         if found.is_recursive is not recursive:
+            how = "without" if recursive else "with"
             raise MachineryError(
-                f"cgroups of {target.address} stay mounted {'without' if recursive else 'with'} {OPTION}.",
+                f"cgroups of {target.address} stay mounted {how} {RECURSIVE_PROTECTION}.",
                 next_step="Use a kernel with the option: 5.7 or later.",
             )
         yield found
@@ -49,12 +49,12 @@ def _mount(target: Target, *, recursive: bool) -> None:
     mounts = [one for one in parse_mounts(text) if one.version is CgroupVersion.V2]
     if len(mounts) != 1:
         raise EnvironmentNotAbleError(
-            f"cgroup v2 is mounted {len(mounts)} times, and one mount has the option {OPTION}.",
+            f"cgroup v2 is mounted {len(mounts)} times, and one mount has the option {RECURSIVE_PROTECTION}.",
             where=target.address,
             next_step="Use a machine with cgroup v2.",
         )
     mount = mounts[0]
-    options = sorted(mount.options - {OPTION}) + ([OPTION] if recursive else [])
+    options = sorted(mount.options - {RECURSIVE_PROTECTION}) + ([RECURSIVE_PROTECTION] if recursive else [])
     # The source is named too, or mount would keep the old options.
     argv = ["mount", "-t", "cgroup2", "-o", ",".join(["remount", *options]), "cgroup2", mount.folder]
     checked(target.run(argv, deadline=Deadline.after(SECONDS)), where=target.address)
