@@ -16,7 +16,7 @@ import os
 from pathlib import Path
 from types import SimpleNamespace
 
-from memqos.engine.translate.versions import TRIXIE
+from memqos.engine.translate.runtimes import TRIXIE
 from memqos.errors import DeadlineError, MachineryError
 from memqos.model.node import CgroupDriver
 from memqos.node.connection import node_on

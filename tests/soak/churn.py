@@ -26,11 +26,11 @@ import memqos
 from memqos.audits.live import PERIOD_SECONDS, Course, Event, looked_at
 from memqos.catalog.recorded_trees import tree_of
 from memqos.clock import SYSTEM_CLOCK, Deadline
-from memqos.enactor.kubelet.manifest import NODE_NAME, RUNTIME_CLASS
+from memqos.enactor.kubelet.documents import NODE_NAME, RUNTIME_CLASS
 from memqos.enactor.kubelet.session import KubeletSession
-from memqos.enactor.kubelet.version import kubelet_version
 from memqos.engine.answer.finding import Verdict
 from memqos.errors import MachineryError
+from memqos.laboratory.kubelets_in_use import kubelet_version
 from memqos.model.path import CgroupPath
 from memqos.place.collecting import collected
 from memqos.target.base import Target
