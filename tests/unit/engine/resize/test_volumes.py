@@ -6,7 +6,7 @@ import pytest
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import ResizeOutcome, resize_pods
-from memqos.engine.resize.explain import resize_document, resize_text
+from memqos.engine.resize.outcome import resize_document, resize_text
 from memqos.model.node import KubeletSettings
 from memqos.model.quantity import Quantity
 from tests.unit.engine.pods import NODE, container, pod
