@@ -23,11 +23,10 @@ from memqos.engine.releases.release import Release
 from memqos.errors import ExitCode, UsageError
 from memqos.exploration import Document
 from memqos.exploration.batches import Batches, leaving_no_folder
-from memqos.exploration.database import Database, Found, load_found
 from memqos.exploration.engine_alone import EngineAlone
 from memqos.exploration.examples import Example, Kind, settings_in
 from memqos.exploration.judge import ExampleResult, Judge
-from memqos.exploration.session import ExampleRunner, Known, Session
+from memqos.exploration.session import Database, ExampleRunner, Found, Known, Session, load_found
 from memqos.known import known_fault_or_not
 from memqos.laboratory.bench import Disposal
 from memqos.laboratory.kubelets_in_use import releases_in_use

@@ -11,11 +11,10 @@ from memqos.engine.answer.finding import Verdict
 from memqos.engine.translate.runtimes import TRIXIE
 from memqos.errors import MachineryError, RuntimeCallError, UsageError
 from memqos.exploration.batches import SMALL, Batches
-from memqos.exploration.database import Database, load_found
 from memqos.exploration.examples import HEAD, ConfiguredKubelet, Example, Kind, example_of
 from memqos.exploration.explore import Comparison, Order
 from memqos.exploration.judge import Judge
-from memqos.exploration.session import Session, shape_of
+from memqos.exploration.session import Database, Session, load_found, shape_of
 from memqos.exploration.shrinker import measure
 from memqos.exploration.strategies import RUNNABLE
 from memqos.model.node import CgroupDriver
