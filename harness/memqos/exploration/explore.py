@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import shlex
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,7 @@ from memqos.node.requests.differential import differences
 from memqos.place.opening import check_host, check_places, prepare_places
 from memqos.plain_file import read_plain
 
-__all__ = ["Comparison", "Order", "explored", "explored_engine"]
+__all__ = ["Comparison", "Order", "Progress", "explored", "explored_engine"]
 
 
 class Comparison:
@@ -176,6 +177,8 @@ FORMAT = 1
 RESIZES_SINCE = Release(33)
 _EVERY = 10.0
 """Seconds between progress lines."""
+_BEAT = 30.0
+"""Seconds after which a batch that goes on is reported."""
 _MOST_LISTED = 10
 _MIB = 1 << 20
 
@@ -271,15 +274,17 @@ class _Notices:
         self._say(f"memqos: {text}", err=True)
 
 
-class _Progress:
-    """Prints a progress line at intervals, and each finding at once."""
+class Progress:
+    """Prints a progress line at intervals, and each finding at once. beat: seconds; see `beating`."""
 
-    def __init__(self, say: Say) -> None:
+    def __init__(self, say: Say, *, beat: float = _BEAT) -> None:
         self._say = say
-        self._last = SYSTEM_CLOCK.now()
+        self._beat = beat
+        self._begun = self._last = SYSTEM_CLOCK.now()
         self._shown: set[str] = set()
 
     def __call__(self, session: Session) -> None:
+        """After a batch or a finding."""
         for name, found in session.found.items():
             if name not in self._shown:
                 self._shown.add(name)
@@ -287,6 +292,28 @@ class _Progress:
         if SYSTEM_CLOCK.now() - self._last >= _EVERY:
             self._last = SYSTEM_CLOCK.now()
             self._say(f"memqos: {progress_line(session)}; {session.doing}", err=True)
+
+    @contextlib.contextmanager
+    def beating(self, session: Session) -> Iterator[None]:
+        """Until the context ends, a batch that takes long is reported meanwhile."""
+        ends = threading.Event()
+
+        def beat() -> None:
+            while not ends.wait(self._beat):
+                now = SYSTEM_CLOCK.now()
+                if now - self._last >= self._beat:
+                    minutes, tried = (now - self._begun) / 60, session.counts.pods
+                    self._say(
+                        f"memqos: {minutes:.1f} min: {session.doing or 'starting'}; {tried} pods before", err=True
+                    )
+
+        thread = threading.Thread(target=beat, name="memqos heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ends.set()
+            thread.join()
 
 
 def progress_line(session: Session) -> str:
@@ -319,11 +346,13 @@ def explored(order: Order, say: Say) -> tuple[Document, ExitCode]:
             ) as ground,
         ):
             system = ground.system
-            session = _session(order, ground, releases, config, say)
-            if kept is None:
-                session.run()
-            else:
-                session.replay(kept)
+            progress = Progress(say)
+            session = _session(order, ground, releases, config, say, told=progress)
+            with progress.beating(session):
+                if kept is None:
+                    session.run()
+                else:
+                    session.replay(kept)
     except KeyboardInterrupt:
         if session is None:
             raise
@@ -334,7 +363,15 @@ def explored(order: Order, say: Say) -> tuple[Document, ExitCode]:
     return _document(session, order, system, interrupted=interrupted), _code(session, interrupted=interrupted)
 
 
-def _session(order: Order, ground: OpenedSystem, releases: Sequence[str], config: Document | None, say: Say) -> Session:
+def _session(
+    order: Order,
+    ground: OpenedSystem,
+    releases: Sequence[str],
+    config: Document | None,
+    say: Say,
+    *,
+    told: Callable[[Session], None],
+) -> Session:
     say(f"memqos: exploring {', '.join(ground.system)}; seed {order.seed}", err=True)
     batches = Batches(
         seed=order.seed,
@@ -352,7 +389,7 @@ def _session(order: Order, ground: OpenedSystem, releases: Sequence[str], config
         database=Database(order.database if order.replay is None else None),
         known=ground.known,
         system=ground.system,
-        told=_Progress(say),
+        told=told,
     )
 
 
@@ -415,7 +452,7 @@ def report_lines(session: Session, order: Order, *, interrupted: bool = False) -
     for name in session.gone:
         yield f"no longer deviates: {name}, from the database"
     for text, count in session.counts.troubles.most_common(_MOST_LISTED):
-        yield f"did not start ({count} times): {text}"
+        yield f"not done ({count} times): {text}"
     for one in session.found.values():
         yield from _finding_lines(one, order)
     if not session.found:

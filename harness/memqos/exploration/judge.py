@@ -46,8 +46,8 @@ class ExampleResult:
     """The result of an example.
 
     findings: about its pods or its container. above: about the cgroups above pods, shared with the other examples that
-    ran at the same time. trouble: why something did not start, "" for none. skipped: why it did not run, "" if it did.
-    containers: how many were judged.
+    ran at the same time. trouble: what did not start or could not be removed, "" for none. skipped: why it did not
+    run, "" if it did. containers: how many were judged.
     """
 
     example: Example
@@ -61,6 +61,12 @@ class ExampleResult:
     def deviations(self) -> Sequence[Finding]:
         """The deviations among `findings`."""
         return [one for one in self.findings if one.verdict is Verdict.DEVIATES]
+
+
+def _with_trouble(tried: Sequence[ExampleResult], trouble: str) -> Sequence[ExampleResult]:
+    """The results, with this trouble in the first that was not skipped."""
+    first = next((number for number, one in enumerate(tried) if not one.skipped), 0)
+    return [dataclasses.replace(one, trouble=trouble) if at == first else one for at, one in enumerate(tried)]
 
 
 def unable_to_start(pod: PlannedPod) -> str:
@@ -129,11 +135,18 @@ class Judge:
         pods = [pod for one in named if not one.skipped for pod in one.pods]
         if not pods:
             return [ExampleResult(example=one.example, skipped=one.skipped) for one in named]
+        found: Sequence[ExampleResult] = ()
         try:
             with self._node.admitted(pods, case) as population:
-                return self._judged(named, population, case, kind)
+                found = self._judged(named, population, case, kind)
         except EnactorNotAbleError as error:
             return [ExampleResult(example=one.example, skipped=one.skipped or str(error)) for one in named]
+        except MachineryError as error:
+            if not found:
+                raise
+            # The pods were judged, and could not be removed: a next batch will show whether the machine is usable.
+            return _with_trouble(found, f"pods were not removed: {error}")
+        return found
 
     def _judged(
         self, named: Sequence[_Named], population: Population, case: KubeletCase, kind: Kind

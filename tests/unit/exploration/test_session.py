@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import threading
 
 import pytest
 
@@ -12,7 +13,7 @@ from memqos.engine.translate.runtimes import TRIXIE
 from memqos.errors import MachineryError, RuntimeCallError, UsageError
 from memqos.exploration.batches import SMALL, Batches
 from memqos.exploration.examples import HEAD, ConfiguredKubelet, Example, Kind, example_of
-from memqos.exploration.explore import Comparison, Order
+from memqos.exploration.explore import Comparison, Order, Progress
 from memqos.exploration.judge import Judge
 from memqos.exploration.session import Database, Session, load_found, shape_of
 from memqos.exploration.shrinker import measure
@@ -98,6 +99,43 @@ def test_a_right_runtime_has_no_findings():
     assert one.counts.files > 300
     assert one.counts.containers > 20
     assert len(one.counts.shapes) > 10
+
+
+class KeepsSandboxes(FakeRuntime):
+    """Cannot remove a sandbox."""
+
+    def remove_sandbox(self, *_, **__):
+        raise MachineryError("not in time: the sandbox is gone")
+
+
+def test_what_was_judged_counts_if_its_pods_cannot_be_removed():
+    one = session(judge_with(KeepsSandboxes), Kind.PODS)
+    one.run(batches=1)
+    assert one.counts.files > 50
+    [trouble] = one.counts.troubles
+    assert trouble.startswith("pods were not removed: ")
+
+
+def test_a_batch_that_takes_long_is_reported_meanwhile():
+    said, slow = [], threading.Event()
+
+    class Waits(Judge):
+        def try_all(self, examples, *, alone=False):
+            slow.wait(5)
+            return super().try_all(examples, alone=alone)
+
+    def say(text, *, err):
+        said.append((text, err))
+        if "batch 1" in text:
+            slow.set()
+
+    judge = judge_with()
+    judge.__class__ = Waits
+    one = session(judge, Kind.PODS)
+    with Progress(say, beat=0.02).beating(one):
+        one.run(batches=1)
+    # The first may come before the batch is drawn.
+    assert {("memqos: 0.0 min: batch 1, pods; 0 pods before", True)} <= set(said)
 
 
 def test_a_right_runtime_resizes_without_findings():
