@@ -50,6 +50,8 @@ def still(
                 why = "its cgroup was removed while the node was read"
             elif tree.cut_off and (finding.cgroup not in there or (finding.cgroup, finding.knob) in summed):
                 why = "the recording ends in the middle"
+            elif tree.cut_off and _is_scope_with_another_below(finding, plan):
+                why = "the recording ends in the middle, before the container's own cgroup in this scope"
             elif at_start.get((finding.cgroup, finding.knob)) == finding.observed:
                 why = "a kubelet that started less than a minute ago has not updated the QoS cgroups yet"
             elif tree.hugetlb_unknown and _is_huge_page_limit_of_a_container(finding):
@@ -57,6 +59,12 @@ def still(
             elif moving and (finding.cgroup, finding.knob) in summed:
                 why = f"it is computed from what all pods request, and {moving}"
         yield finding.unsure(why) if why else finding
+
+
+def _is_scope_with_another_below(finding: Finding, plan: Plan) -> bool:
+    """Whether a container's file is that of its scope, while its OCI runtime may keep processes in a cgroup below."""
+    below = plan.layout.subgroup or not plan.layout.certain
+    return bool(below) and finding.subject.level is Level.CONTAINER and finding.cgroup.endswith(".scope")
 
 
 def _is_huge_page_limit_of_a_container(finding: Finding) -> bool:

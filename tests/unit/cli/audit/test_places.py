@@ -181,6 +181,21 @@ def test_of_a_recording_that_ends_in_the_middle_the_rest_is_judged(told: Told, t
     assert "the recording ends in the middle: missing values were not judged" in err
 
 
+def test_a_scope_whose_container_may_follow_is_not_judged(told: Told, tmp_path: Path) -> None:
+    """crun keeps a container's files in SCOPE/container, which a recording has after all scopes."""
+    document = recorded_node("n1", pods=6, seed=1)
+    document["node"] = {name: one for name, one in document["node"].items() if name != "runc"} | {"crun": "crun 1.21"}
+    containers = {f"{path}/container": one for path, one in document["cgroups"].items() if one.get("comm") == "app"}
+    for path in containers:
+        document["cgroups"][path.removesuffix("/container")] |= {"memory.swap.max": "4096", "memory.oom.group": "0"}
+    document["cgroups"] |= containers
+    text = written_by_collect(document)
+    (tmp_path / "n1.json").write_text(text[: text.index(".scope/container") + 9])
+    code, out, _ = told(tmp_path / "n1.json")
+    assert (code, " 0 deviate" in out) == (3, True), out
+    assert "the recording ends in the middle" in out
+
+
 def test_a_deviation_in_a_recording_that_ends_in_the_middle_is_still_one(told: Told, tmp_path: Path) -> None:
     document = recorded_node("n1", pods=6, seed=1)
     for files in document["cgroups"].values():
