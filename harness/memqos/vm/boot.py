@@ -22,6 +22,7 @@ from memqos.vm.checkpoint import (
     recheck_checkpoint,
     restored,
 )
+from memqos.vm.guest.huge_pages import reserve_huge_pages
 from memqos.vm.guest.installing import install, put_in
 from memqos.vm.guest.sealed_runc import SEALED, seal_runc
 from memqos.vm.guest.view import Declared, verify_guest
@@ -170,6 +171,7 @@ def _prepare(machine: Machine, *, image: Image, topology: Topology, choices: Cho
     """Check the started guest, and install what the user brings; is_sealed: also runc in a sealed copy."""
     machine.note({"image": image.name})
     machine.contents.versions = dict(image.versions)
+    reserve_huge_pages(machine.target, topology, deadline=Deadline.after(VERIFY_SECONDS))
     verify_guest(machine.target, declared(topology, choices.options), deadline=Deadline.after(VERIFY_SECONDS))
     install(machine, choices)
     if is_sealed:

@@ -32,6 +32,7 @@ from memqos.vm.cache.entry import Image, list_images
 from memqos.vm.cache.store import Cache, client_key, public_half
 from memqos.vm.checkpoint import Making
 from memqos.vm.cloud.disk_file import OPTION, DiskFile, Firmware
+from memqos.vm.guest.huge_pages import pool_words
 from memqos.vm.guest.view import Declared, read_view, view_differences
 from memqos.vm.host.capacity import check_room
 from memqos.vm.host.programs import find_qemu, install_advice
@@ -192,7 +193,6 @@ BOOT_SECONDS = 900
 
 PREPARE_SECONDS = 120
 
-NODES = "/sys/devices/system/node"
 
 KEY_BEGINS = b"-----BEGIN "
 
@@ -373,11 +373,7 @@ def set_up(target: Target, topology: Topology) -> list[str]:
         f"swap{number}={device.priority}" for number, device in enumerate(topology.swap) if device.priority is not None
     ]
     words += [f"zswap={int(topology.zswap)}"] if topology.zswap is not None else []
-    words += [
-        f"{NODES}/node{numa.id}/hugepages/hugepages-{pages.size_bytes >> 10}kB/nr_hugepages={pages.count}"
-        for numa in topology.numa_nodes
-        for pages in numa.hugepages
-    ]
+    words += pool_words(topology)
     checked(target.run(["sh", "-c", SET_UP, "sh", *words], deadline=deadline), where=target.address)
     view = read_view(target, deadline=deadline)
     if view.cgroup is None:
