@@ -81,6 +81,20 @@ def test_a_container_whose_processes_were_never_seen_is_given_time(monkeypatch: 
     assert course.premises[0].evidence == {}
 
 
+def test_one_that_was_killed_is_none_of_them_however_long_the_runtime_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen with Podman 5.4.2 on a busy machine, which reported a killed container as running for 20 s."""
+    monkeypatch.setattr("memqos.node.behaviour.machine_feed.OUTSIDE_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.behaviour.watch.WATCH_SECONDS", 0.01)
+    bench = Bench()
+    with bench.node.watched(pod("web"), kubelet(), rests_on=[Knob.MEMORY_MAX]) as container:
+        container.processes = ()
+        bench.cgroups.show(container.path.parent, "memory.events", "high 0\noom_kill 1\n")
+        bench.cgroups.show(container.path, "cgroup.events", EMPTY)
+        with pytest.raises(DeadlineError):
+            container.until(rises("memory.events", "high"))
+    assert container.outside is None
+
+
 def test_one_that_ended_is_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memqos.node.behaviour.watch.WATCH_SECONDS", 0.01)
     bench = Bench()

@@ -118,14 +118,16 @@ class MachineFeed:
     def look_outside(self, container: WatchedContainer) -> None:
         """Find out whether a container without a process in its cgroup runs in another one.
 
-        It does if one of its processes is seen there, or if the runtime reports it as running for OUTSIDE_SECONDS.
+        It does if one of its processes is seen there, or if the runtime reports it as running for OUTSIDE_SECONDS, and
+        the kernel killed none: a slow runtime may not know of a kill yet.
         """
         if container.has_ended or not container.seems_ended:
             self._missing.pop(container.key, None)
             return
         now = SYSTEM_CLOCK.now()
         where = place_outside(self._tree, container.whole, container.processes)
-        if where or now - self._missing.setdefault(container.key, now) >= OUTSIDE_SECONDS:
+        lasts = now - self._missing.setdefault(container.key, now) >= OUTSIDE_SECONDS
+        if where or (lasts and not container.samples[-1].counter("memory.events", "oom_kill")):
             container.goes_outside(where)
 
     def tell(self, key: str, fifo: str, line: str) -> None:
