@@ -28,7 +28,7 @@ from memqos.laboratory.evidence import Folder, MachineLog, Sink
 
 NUMBERS = iter(range(100))
 FIRST = [10.0]
-LINGERING, GOES_ON = [], threading.Event()
+LINGERING, BEGUN, GOES_ON = [], threading.Event(), threading.Event()
 
 
 def hangs():
@@ -89,7 +89,11 @@ class FailingCreation(FailingCreation):
         # update-unified-high waits on the first machine until it was judged on the last, and goes on to its end.
         if resources.cpu_shares == 512 and self.machine == "main-0":
             LINGERING.append(threading.current_thread())
+            BEGUN.set()
             GOES_ON.wait(10)
+        elif resources.unified == {"memory.high": "50331648"} and self.machine == "main-0":
+            # It fails once the other one is under way.
+            BEGUN.wait(10)
         elif resources.cpu_shares == 256 and self.machine == "main-2" and LINGERING:
             GOES_ON.set()
             LINGERING[0].join(10)

@@ -218,6 +218,10 @@ from memqos.runtime.proto import cri_pb2, cri_pb2_grpc
 from memqos.runtime.cri import connect
 from tests.unit.runtime.test_cri import CONTAINER, SPEC
 
+def say(word):
+    # In one write: two threads may say something at the same time.
+    os.write(1, f"{word}\\n".encode())
+
 class Slow(cri_pb2_grpc.RuntimeServiceServicer):
     def Version(self, *_):
         return cri_pb2.VersionResponse(runtime_name="containerd", runtime_version="1.7.24")
@@ -225,14 +229,14 @@ class Slow(cri_pb2_grpc.RuntimeServiceServicer):
     def RunPodSandbox(self, _, context):
         os.kill(os.getpid(), signal.SIGINT)
         SYSTEM_CLOCK.sleep(0.5)
-        print("started" if context.is_active() else "cancelled", flush=True)
+        say("started" if context.is_active() else "cancelled")
         return cri_pb2.RunPodSandboxResponse(pod_sandbox_id="s1")
 
     def StartContainer(self, _, context):
         os.kill(os.getpid(), signal.SIGINT)
         while context.is_active():
             SYSTEM_CLOCK.sleep(0.02)
-        print("cancelled", flush=True)
+        say("cancelled")
 
 server = grpc.server(ThreadPoolExecutor(4))
 cri_pb2_grpc.add_RuntimeServiceServicer_to_server(Slow(), server)
@@ -243,7 +247,7 @@ with connect(Path(sys.argv[1]), name="x", deadline=Deadline.after(10)) as runtim
     try:
         getattr(runtime, sys.argv[2])(given, deadline=Deadline.after(60))
     except KeyboardInterrupt:
-        print("interrupted", flush=True)
+        say("interrupted")
 server.stop(None).wait()
 """
 
