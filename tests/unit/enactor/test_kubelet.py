@@ -23,6 +23,7 @@ from memqos.errors import EnactorNotAbleError, MachineryError
 from memqos.model.knob import Knob
 from memqos.model.node import ReservationPolicy
 from memqos.model.path import ROOT
+from memqos.model.pod import Resources
 from memqos.model.quantity import Quantity
 from memqos.node.behaviour.watch import kubelets_refusal
 from memqos.runtime.base import Mount
@@ -171,13 +172,27 @@ def test_a_memory_backed_volume_is_mounted_by_all_containers():
         MemoryVolume(name="one", container_path="/one"),
         MemoryVolume(name="two", container_path="/two", size_limit="8Mi"),
     ]
-    found = pod_manifest(pod("web", init=True), "Burstable", {}, volumes)["spec"]
+    under = Bench().node.kubelet(kubelet("1.36", **TIERED))
+    found = pod_manifest(pod("web", init=True), under, {}, volumes)["spec"]
     assert found["volumes"] == [
         {"name": "one", "emptyDir": {"medium": "Memory"}},
         {"name": "two", "emptyDir": {"medium": "Memory", "sizeLimit": "8Mi"}},
     ]
     mounts = [{"name": "one", "mountPath": "/one"}, {"name": "two", "mountPath": "/two"}]
     assert [one["volumeMounts"] for one in (*found["initContainers"], *found["containers"])] == [mounts, mounts]
+
+
+def test_a_pod_has_the_requests_that_an_api_server_derives_from_limits():
+    """A kubelet derives none: without them the oom_score_adj of its containers is 999."""
+    amounts = {"memory": Quantity.parse("64Mi")}
+    limited = dataclasses.replace(WEB, resources=Resources(requests={}, limits=amounts))
+    [container] = limited.containers
+    bare = dataclasses.replace(container, resources=Resources(requests={}, limits=amounts))
+    under = Bench().node.kubelet(kubelet("1.36", **TIERED))
+    found = pod_manifest(dataclasses.replace(limited, containers=(bare,)), under, {})
+    assert found["spec"]["resources"] == {"requests": {"memory": "64Mi"}, "limits": {"memory": "64Mi"}}
+    assert found["spec"]["containers"][0]["resources"] == found["spec"]["resources"]
+    assert found["status"]["qosClass"] == "Burstable"
 
 
 def test_a_kubelet_that_exits_at_start_is_reported_with_its_logs_errors():

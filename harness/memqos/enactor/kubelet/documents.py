@@ -10,6 +10,8 @@ from typing import Any
 
 from memqos.enactor.base import MemoryVolume
 from memqos.engine.kubelet import Kubelet
+from memqos.engine.pod.qos import pod_qos
+from memqos.engine.releases.defaulting import seen_by
 from memqos.model.node import KubeletSettings
 from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import ResourceList
@@ -113,13 +115,16 @@ RUNTIME_CLASS = "memqos"
 
 
 def pod_manifest(
-    pod: Pod, qos_class: str, mounts: Mapping[str, Sequence[Mount]], memory: Sequence[MemoryVolume] = ()
+    pod: Pod, kubelet: Kubelet, mounts: Mapping[str, Sequence[Mount]], memory: Sequence[MemoryVolume] = ()
 ) -> dict[str, Any]:
-    """The object. mounts: by container name. memory: for all containers.
+    """The object as the API server of the kubelet's release stores it, with all defaults of requests and limits.
+
+    mounts: by container name. memory: for all containers.
 
     Pods use the host's network, since the machine has no network plugin, and restartPolicy Never. Priority and overhead
     are those of the admitted pod.
     """
+    pod = seen_by(pod, kubelet)
     spec: dict[str, Any] = {
         "nodeName": NODE_NAME,
         "hostNetwork": True,
@@ -148,7 +153,7 @@ def pod_manifest(
         "kind": "Pod",
         "metadata": meta,
         "spec": spec,
-        "status": {"phase": "Pending", "qosClass": qos_class},
+        "status": {"phase": "Pending", "qosClass": str(pod_qos(pod, pod_level=kubelet.pod_level))},
     }
 
 

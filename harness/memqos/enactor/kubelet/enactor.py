@@ -29,7 +29,6 @@ from memqos.enactor.kubelet.session import KubeletSession
 from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.verdict import judge_node, judge_pod, judged_files
 from memqos.engine.plan import Plan, PlannedPod, RefusedBy
-from memqos.engine.pod.qos import pod_qos
 from memqos.engine.releases.release import Variant
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
 from memqos.errors import DeadlineError, EnactorNotAbleError, MachineryError
@@ -42,10 +41,8 @@ __all__ = ["Kubelet"]
 
 
 _POD_SECONDS = 240.0
-_AT_A_TIME = 4
-_REMOVED_AT_A_TIME = 8
-_END_SECONDS = 180.0
-_RESIZE_SECONDS = 180.0
+_AT_A_TIME, _REMOVED_AT_A_TIME = 4, 8
+_END_SECONDS = _RESIZE_SECONDS = 180.0
 _CALL_SECONDS = 60.0
 _LEVELS_SECONDS = 75.0
 _LOGS = "/var/log/pods"
@@ -289,7 +286,7 @@ class KubeletEnactment:
         while pending or starting:
             # A kubelet starts all its pods at once; in an emulated machine that takes longer than a few at a time.
             turn, pending = pending[: _AT_A_TIME - len(starting)], pending[_AT_A_TIME - len(starting) :]
-            manifests = [pod_manifest(one.pod, str(one.planned.qos), one.mounts, memory) for one in turn]
+            manifests = [pod_manifest(one.pod, order.kubelet, one.mounts, memory) for one in turn]
             self._session.put("v1", "pods", manifests)
             until = Deadline.after(self._kubelet.pod_seconds)
             starting += [Starting(one, until) for one in turn]
@@ -312,9 +309,9 @@ class KubeletEnactment:
     def _offer_refused(self, order: Order) -> None:
         """Give the kubelet the pods that the plan says it refuses, and wait until it has decided about each."""
         refused = {one.pod for one in order.plan.refusals if one.by is RefusedBy.KUBELET}
-        steering, level = order.steering, order.kubelet.pod_level
+        steering = order.steering
         manifests = [
-            pod_manifest(pod, str(pod_qos(pod, pod_level=level)), steering.mounts(pod), steering.memory_volumes)
+            pod_manifest(pod, order.kubelet, steering.mounts(pod), steering.memory_volumes)
             for pod in steering.pods(order.pods)
             if pod.uid in refused
         ]
@@ -415,7 +412,7 @@ class KubeletEnactment:
         require(self._kubelet, Ability.RESIZE)
         admitted = self._pods[resize.uid].require()
         planned = plan.after.pod(resize.uid)
-        self._session.put("v1", "pods", [self._resized(admitted, desired, planned)])
+        self._session.put("v1", "pods", [self._resized(admitted, desired)])
 
         def done() -> bool:
             item = self._item(resize.uid)
@@ -436,10 +433,11 @@ class KubeletEnactment:
         for step in resize.steps[-1:]:
             after(step)
 
-    def _resized(self, admitted: AdmittedPod, desired: Pod, planned: PlannedPod) -> Json:
+    def _resized(self, admitted: AdmittedPod, desired: Pod) -> Json:
         """The pod's object with the desired resources and an unchanged status."""
         item = self._item(desired.uid)
-        wanted = pod_manifest(desired, str(planned.qos), admitted.mounts)["spec"]
+        assert self._order is not None  # noqa: S101 - an order admitted the pod
+        wanted = pod_manifest(desired, self._order.kubelet, admitted.mounts)["spec"]
         for kind in ("containers", "initContainers"):
             sizes = {one["name"]: one["resources"] for one in wanted.get(kind, ())}
             for one in item["spec"].get(kind, ()):
@@ -488,13 +486,13 @@ class KubeletEnactment:
         self._session.order("delete", names=[(one["namespace"], one["name"]) for one in leaving], grace=_GRACE)
         # Kill the workloads first, so that the runtime does not wait for them.
         self._kubelet.tree.kill(paths, deadline=Deadline.after(_CALL_SECONDS))
-        self._session.until(
-            "the kubelet has removed all pods",
-            lambda: (
-                not any(one["metadata"]["uid"] in uids for one in self._items()) and not any(map(self._is_there, paths))
-            ),
-            Deadline.after(_END_SECONDS),
-        )
+
+        def are_gone() -> bool:
+            return not any(one["metadata"]["uid"] in uids for one in self._items()) and not any(
+                map(self._is_there, paths)
+            )
+
+        self._session.until("the kubelet has removed all pods", are_gone, Deadline.after(_END_SECONDS))
 
     def _workers(self) -> float:
         """How many pods the kubelet still has workers for."""
