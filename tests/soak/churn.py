@@ -282,11 +282,13 @@ class Hand:
 
 
 def files_of(pod: str, container: str) -> list[tuple[str, str, str]]:
-    """What is changed by hand: files that a kubelet never writes again while the pod stays as it is."""
+    """What is changed by hand: files that a kubelet never writes again while the pod stays as it is.
+
+    All are values of its requests: of other files nothing is known under a RuntimeClass that is not modelled.
+    """
     return [
         (container, "memory.high", str(40 * MIB)),
         (pod, "memory.max", "max"),
-        (container, "memory.min", str(4096)),
         (container, "memory.max", str(47 * MIB)),
         (container, "cpu.weight", "77"),
     ]
