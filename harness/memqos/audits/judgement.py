@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memqos.audits.answer import Audit
+from memqos.audits.explained_values import of_the_past
 from memqos.audits.live import still
 from memqos.audits.node_answers import described
-from memqos.audits.question import Question, of_the_past
+from memqos.audits.question import Question
 from memqos.catalog.allocation_state import STATUS_MANAGER, checkpoints_of, with_checkpoints, with_status_manager_state
 from memqos.catalog.recorded_contents import Recognised, killers, recognise, with_writers
 from memqos.catalog.recorded_trees import RecordedTree

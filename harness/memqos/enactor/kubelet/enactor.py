@@ -488,9 +488,8 @@ class KubeletEnactment:
         self._kubelet.tree.kill(paths, deadline=Deadline.after(_CALL_SECONDS))
 
         def are_gone() -> bool:
-            return not any(one["metadata"]["uid"] in uids for one in self._items()) and not any(
-                map(self._is_there, paths)
-            )
+            left = [one for one in self._items() if one["metadata"]["uid"] in uids]
+            return not left and not any(map(self._is_there, paths))
 
         self._session.until("the kubelet has removed all pods", are_gone, Deadline.after(_END_SECONDS))
 
