@@ -18,6 +18,7 @@ from memqos.catalog.kubelet_config import settings_of
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedCgroup
+from memqos.engine.releases.defaulting import seen_by
 from memqos.engine.resize import ResizeOutcome, resize_pods, taken_over
 from memqos.engine.translate.runtimes import TRIXIE
 from memqos.model.knob import ABSENT, Knob
@@ -47,8 +48,9 @@ class Containers:
     kubelets: list[Kubelet] = dataclasses.field(default_factory=list)
 
 
-class StandInKubelet:
-    """Has the interface of a process. files: of the machine, by path. wrong: what it writes instead.
+@dataclasses.dataclass(slots=True)
+class Faults:
+    """What a kubelet does otherwise. wrong: what it writes instead.
 
     late: seconds before it does anything. cannot_start: why no container starts, "" where they do. mute: whether it
     registers its node and does nothing about pods. hangs: the names of pods of which it makes nothing. follows: seconds
@@ -63,6 +65,30 @@ class StandInKubelet:
     do; it is `lags` seconds late with that.
     """
 
+    wrong: Wrong = _as_it_is
+    refuses: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    resizes: bool = True
+    forces: str = ""
+    ignores: bool = False
+    hangs: Sequence[str] = ()
+    forgets: bool = False
+    pends: str = ""
+    slow: bool = False
+    rewrites: bool = False
+    updates: bool = True
+    lags: float = 0.0
+    late: float = 0.0
+    cannot_start: str = ""
+    mute: bool = False
+    follows: float = 0.0
+
+
+class StandInKubelet:
+    """Has the interface of a process. files: of the machine, by path. faults: the fields of `Faults`.
+
+    A pod that an API server would have stored otherwise, with requests that it derives from limits, does not run.
+    """
+
     pid = 1
 
     def __init__(
@@ -75,22 +101,7 @@ class StandInKubelet:
         release: str,
         driver: CgroupDriver,
         containers: Containers,
-        wrong: Wrong = _as_it_is,
-        refuses: Mapping[str, str] | None = None,
-        resizes: bool = True,
-        forces: str = "",
-        ignores: bool = False,
-        hangs: Sequence[str] = (),
-        forgets: bool = False,
-        pends: str = "",
-        slow: bool = False,
-        rewrites: bool = False,
-        updates: bool = True,
-        lags: float = 0.0,
-        late: float = 0.0,
-        cannot_start: str = "",
-        mute: bool = False,
-        follows: float = 0.0,
+        **faults: Any,
     ) -> None:
         flags = dict(one.removeprefix("--").split("=", 1) for one in argv[1:])
         self._config = files(flags["config"])
@@ -106,23 +117,8 @@ class StandInKubelet:
             runtimes=dataclasses.replace(TRIXIE, every_class=True),
         )
         self._cgroups = cgroups
-        self._wrong = wrong
-        self._refuses = refuses or {}
-        self._resizes = resizes
-        self._forces = forces
-        self._ignores = ignores
-        self._hangs = hangs
-        self._forgets = forgets
-        self._pends = pends
+        self._faults = Faults(**faults)
         self._pending: dict[str, str] = {}
-        self._slow = slow
-        self._rewrites = rewrites
-        self._updates = updates
-        self._lags = lags
-        self._late = late
-        self._cannot_start = cannot_start
-        self._mute = mute
-        self._follows = follows
         self._there = containers
         self._sizes: dict[str, int] = {}
         self._planned: Sequence[Pod] = ()
@@ -160,11 +156,11 @@ class StandInKubelet:
             raise
 
     def _work(self) -> None:
-        self._ends.wait(self._late)
+        self._ends.wait(self._faults.late)
         if not self._call("GET", "/api/v1/nodes")["items"]:
             self._call("POST", "/api/v1/nodes", NODE)
         while not self._ends.wait(0.005):
-            if not self._mute:
+            if not self._faults.mute:
                 self._sync()
 
     def _sync(self) -> None:
@@ -173,8 +169,8 @@ class StandInKubelet:
         fresh = {one["metadata"]["uid"]: one["metadata"]["generation"] for one in running}
         if fresh == self._sizes and self._cgroups_stand:
             return
-        if self._slow and (moved := [one for one in running if one["metadata"]["generation"] > 1]):
-            self._slow = False
+        if self._faults.slow and (moved := [one for one in running if one["metadata"]["generation"] > 1]):
+            self._faults.slow = False
             self._status(moved[0], {"observedGeneration": moved[0]["metadata"]["generation"]})
             self._ends.wait(1.0)
             return
@@ -183,14 +179,14 @@ class StandInKubelet:
         anew = not self._planned
         plan = self._plan(pods)
         resized = any(one["metadata"]["generation"] > 1 for one in running)
-        if not (resized and self._follows):
+        if not (resized and self._faults.follows):
             self._write_above(plan)
         if anew and self._there.plan is not None and self._there.plan.pods and running:
-            self._ends.wait(self._lags)
+            self._ends.wait(self._faults.lags)
         for item in running:
-            self._bring(plan, item, updates=anew and self._updates)
-        if resized and self._follows:
-            self._ends.wait(self._follows)
+            self._bring(plan, item, updates=anew and self._faults.updates)
+        if resized and self._faults.follows:
+            self._ends.wait(self._faults.follows)
             self._write_above(plan)
         self._sizes = fresh
         self._there.plan = plan
@@ -202,9 +198,11 @@ class StandInKubelet:
         if item["metadata"].get("deletionTimestamp"):
             self._remove(item)
             return False
-        if item["metadata"]["name"] in self._hangs:
+        if item["metadata"]["name"] in self._faults.hangs:
             return False
-        reason = self._refuses.get(item["metadata"]["name"])
+        reason = self._faults.refuses.get(item["metadata"]["name"])
+        if reason is None and not _is_stored(item, self._kubelet):
+            reason = "RequestsMissing"
         if reason is not None:
             self._status(item, {"phase": "Failed", "reason": reason, "message": "it does not fit"})
         return reason is None
@@ -216,12 +214,12 @@ class StandInKubelet:
     def _plan(self, pods: Sequence[Pod]) -> Plan:
         """Pods that run already are resized: a kubelet does not write all that it writes for a new pod."""
         there = self._there
-        if not self._planned and there.plan is not None and there.plan.pods and pods and not self._rewrites:
+        if not self._planned and there.plan is not None and there.plan.pods and pods and not self._faults.rewrites:
             self._planned = pods
             return taken_over(there.plan, expect(pods, self._kubelet), pods, self._kubelet, earlier=there.kubelets)
         known = {pod.uid: pod for pod in self._planned}
         moved = [pod for pod in pods if pod.uid in known and _sizes(known[pod.uid]) != _sizes(pod)]
-        if self._forgets:
+        if self._faults.forgets:
             moved = [pod for pod in moved if pod.uid not in self._pending]
             pods = [known[pod.uid] if pod.uid in self._pending else pod for pod in pods]
         self._planned = pods
@@ -229,12 +227,12 @@ class StandInKubelet:
             return expect(pods, self._kubelet)
         resized = resize_pods(list(known.values()), moved, self._kubelet)
         self._pending = {
-            one.uid: self._pends or f"{one.outcome}: {one.message}"
+            one.uid: self._faults.pends or f"{one.outcome}: {one.message}"
             for one in resized.resizes
             if one.outcome in {ResizeOutcome.DEFERRED, ResizeOutcome.INFEASIBLE}
         }
-        if self._forces and self._pending:
-            self._pending = self._pending if self._forces == "and pends" else {}
+        if self._faults.forces and self._pending:
+            self._pending = self._pending if self._faults.forces == "and pends" else {}
             return expect(pods, self._kubelet)
         # A resize that is not carried out leaves the pod as it was.
         self._planned = [known[pod.uid] if pod.uid in self._pending else pod for pod in pods]
@@ -247,13 +245,13 @@ class StandInKubelet:
 
     def _bring(self, plan: Plan, item: Mapping[str, Any], *, updates: bool) -> None:
         planned = plan.pod(item["metadata"]["uid"])
-        if item["metadata"]["generation"] > 1 and self._ignores:
+        if item["metadata"]["generation"] > 1 and self._faults.ignores:
             return
-        if item["metadata"]["generation"] > 1 and not self._resizes:
+        if item["metadata"]["generation"] > 1 and not self._faults.resizes:
             self._status(item, {"conditions": [_pending(item, "Deferred: no room")]})
             return
         # As EnsureExists does, it leaves a pod's cgroup alone, unless the pod is resized.
-        anew = self._rewrites or item["metadata"]["generation"] > 1
+        anew = self._faults.rewrites or item["metadata"]["generation"] > 1
         self._make(planned.cgroup, planned.cgroup.path, anew=anew)
         self._there.pods[planned.uid] = planned.cgroup.path
         for container in planned.containers:
@@ -277,7 +275,9 @@ class StandInKubelet:
             "name": container["name"],
             "containerID": f"containerd://{made}",
             "restartCount": 0,
-            "state": {"terminated": {"reason": self._cannot_start}} if self._cannot_start else {"running": {}},
+            "state": {"terminated": {"reason": self._faults.cannot_start}}
+            if self._faults.cannot_start
+            else {"running": {}},
             "resources": container["resources"],
         }
 
@@ -298,7 +298,7 @@ class StandInKubelet:
         elif not anew:
             return
         for expected in cgroup.knobs.values():
-            text = self._wrong(path, expected.knob, "" if expected.written is ABSENT else str(expected.written))
+            text = self._faults.wrong(path, expected.knob, "" if expected.written is ABSENT else str(expected.written))
             if text:
                 self._cgroups.put(path, expected.knob, text)
 
@@ -312,6 +312,14 @@ def _pending(item: Mapping[str, Any], text: str) -> dict[str, Any]:
     reason, _, message = text.partition(": ")
     told = {"type": "PodResizePending", "status": "True", "observedGeneration": item["metadata"]["generation"]}
     return {**told, "reason": reason, "message": message}
+
+
+def _is_stored(item: Mapping[str, Any], kubelet: Kubelet) -> bool:
+    """Whether the object has all requests that an API server derives from limits; a kubelet derives none."""
+    containers = [one["resources"] for kind in ("initContainers", "containers") for one in item["spec"].get(kind, ())]
+    [pod] = pods_of(json.dumps(_stored(item)).encode(), "pod.json")
+    limited = all(one.get("limits", {}).keys() <= one.get("requests", {}).keys() for one in containers)
+    return limited and pod.resources == seen_by(pod, kubelet).resources
 
 
 def _stored(item: Mapping[str, Any]) -> dict[str, Any]:

@@ -183,15 +183,21 @@ def test_a_memory_backed_volume_is_mounted_by_all_containers():
 
 
 def test_a_pod_has_the_requests_that_an_api_server_derives_from_limits():
-    """A kubelet derives none: without them the oom_score_adj of its containers is 999."""
-    amounts = {"memory": Quantity.parse("64Mi")}
-    limited = dataclasses.replace(WEB, resources=Resources(requests={}, limits=amounts))
-    [container] = limited.containers
-    bare = dataclasses.replace(container, resources=Resources(requests={}, limits=amounts))
-    under = Bench().node.kubelet(kubelet("1.36", **TIERED))
-    found = pod_manifest(dataclasses.replace(limited, containers=(bare,)), under, {})
-    assert found["spec"]["resources"] == {"requests": {"memory": "64Mi"}, "limits": {"memory": "64Mi"}}
-    assert found["spec"]["containers"][0]["resources"] == found["spec"]["resources"]
+    """A kubelet derives none: without them the oom_score_adj of its containers is 999; the stand-in fails it."""
+    bench = Bench()
+    limit = Resources(requests={}, limits={"memory": Quantity.parse("64Mi")})
+    [container] = WEB.containers
+    bare = dataclasses.replace(WEB, resources=limit, containers=(dataclasses.replace(container, resources=limit),))
+    order = order_of(bench, pods=(bare,))
+    with enactor_on(bench) as enactor:
+        pods = enactor.begin("test")
+        pods.bring(order)
+        admitted = pods.admit(order, appears=lambda _: None)
+        assert admitted[WEB.uid].failure is None
+        assert not wrong_files(bench, order, admitted)
+    stored = {"requests": {"memory": "64Mi"}, "limits": {"memory": "64Mi"}}
+    found = pod_manifest(bare, order.kubelet, {})
+    assert [found["spec"]["resources"], found["spec"]["containers"][0]["resources"]] == [stored, stored]
     assert found["status"]["qosClass"] == "Burstable"
 
 
@@ -260,6 +266,8 @@ def test_pods_run_on_where_another_kubelet_succeeds():
         pods = enactor.begin("test")
         pods.bring(order)
         before = {uid: one.containers["app"].id for uid, one in pods.admit(order, appears=lambda _: None).items()}
+        # That plan is of new pods, which these are not: it is waited for in vain.
+        enactor.levels_seconds = 0.5
         pods.bring(dataclasses.replace(none, succeeds=True))
         assert {uid: one.containers["app"].id for uid, one in pods.pods.items()} == before
         pods.bring(none)

@@ -236,6 +236,7 @@ def test_a_kubelet_that_writes_running_pods_again_after_an_upgrade_is_found(rewr
         pods.admit(before, appears=lambda _: None)
         succeeding = dataclasses.replace(later, plan=plan, succeeds=True)
         told = patches(enactor)
+        enactor.levels_seconds = 1.0 if rewrites else 60.0
         pods.bring(succeeding)
         enactor.session.until(
             "the new kubelet has reported both pods", lambda: patches(enactor) >= told + 2, Deadline.after(60)
