@@ -26,10 +26,12 @@ import memqos
 from memqos.audits.live import PERIOD_SECONDS, Course, Event, looked_at
 from memqos.catalog.recorded_trees import tree_of
 from memqos.clock import SYSTEM_CLOCK, Deadline
-from memqos.enactor.kubelet.documents import NODE_NAME, RUNTIME_CLASS
+from memqos.enactor.kubelet.documents import pod_manifest
 from memqos.enactor.kubelet.session import KubeletSession
 from memqos.engine.answer.finding import Verdict
+from memqos.engine.kubelet import Kubelet
 from memqos.errors import MachineryError
+from memqos.exploration import examples
 from memqos.laboratory.kubelets_in_use import kubelet_version
 from memqos.model.path import CgroupPath
 from memqos.place.collecting import collected
@@ -86,53 +88,17 @@ def memory_of(chance: random.Random) -> dict[str, dict[str, str]]:
     )
 
 
-def class_of(containers: Sequence[dict[str, Any]]) -> str:
-    """The QoS class that an API server writes into the status."""
-    resources = [one["resources"] for one in containers]
-    if not any(resources):
-        return "BestEffort"
-    equal = all(one and one.get("requests") == one.get("limits") for one in resources)
-    return "Guaranteed" if equal else "Burstable"
-
-
-def pod_of(name: str, uid: str, chance: random.Random, *, crashes: bool, resident: bool = False) -> dict[str, Any]:
-    """A pod's API object, as an API server would store it."""
+def pod_of(name: str, uid: str, sizes: Sequence[dict[str, Any]], kubelet: Kubelet, *, crashes: bool) -> dict[str, Any]:
+    """A pod's API object. sizes: the resources of each container. crashes: whether they end with 3, again and again."""
     words = arguments([Anon(size=2 * MIB), Exit(code=3)] if crashes else [Anon(size=2 * MIB), Hold()])
-    sizes = [{"requests": {"memory": str(16 * MIB), "cpu": "10m"}, "limits": {"memory": str(48 * MIB), "cpu": "1"}}]
-    if not resident:
-        sizes = [memory_of(chance) for _ in range(chance.choice((1, 1, 2)))]
     containers = [
-        {
-            "name": f"c{number}",
-            "image": IMAGE,
-            "imagePullPolicy": "Never",
-            "args": list(words),
-            "terminationMessagePath": "/dev/termination-log",
-            "terminationMessagePolicy": "File",
-            "resources": resources,
-        }
-        for number, resources in enumerate(sizes)
+        {"name": f"c{number}", "image": IMAGE, "args": list(words), "resources": one}
+        for number, one in enumerate(sizes)
     ]
-    spec = {
-        "nodeName": NODE_NAME,
-        "hostNetwork": True,
-        "restartPolicy": "Always",
-        "dnsPolicy": "Default",
-        "terminationGracePeriodSeconds": 0,
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "securityContext": {},
-        "runtimeClassName": RUNTIME_CLASS,
-        "tolerations": [{"operator": "Exists"}],
-        "containers": containers,
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default", "uid": uid, "annotations": {}},
-        "spec": spec,
-        "status": {"phase": "Pending", "qosClass": class_of(containers)},
-    }
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers}}
+    item = pod_manifest(examples.pod_of(manifest, uid=uid), kubelet, {})
+    item["spec"]["restartPolicy"] = "Always"
+    return item
 
 
 @dataclass
@@ -140,6 +106,7 @@ class Churn:
     """Pods that come, go, are resized and crash. done: how often what was done."""
 
     session: KubeletSession
+    kubelet: Kubelet
     chance: random.Random
     done: Counter[str] = field(default_factory=Counter)
     number: int = 0
@@ -160,7 +127,8 @@ class Churn:
         self.number += 1
         crashes = self.chance.random() < 1 / 3
         uid = f"c0000000-0000-4000-8000-{self.number:012d}"
-        pod = pod_of(f"churn-{self.number}", uid, self.chance, crashes=crashes)
+        sizes = [memory_of(self.chance) for _ in range(self.chance.choice((1, 1, 2)))]
+        pod = pod_of(f"churn-{self.number}", uid, sizes, self.kubelet, crashes=crashes)
         self.session.put("v1", "pods", [pod])
         self.done["created, to crash" if crashes else "created"] += 1
 
@@ -302,10 +270,11 @@ def say(text: str) -> None:
 BEGAN = SYSTEM_CLOCK.now()
 
 
-def resident_of(session: KubeletSession, target: Target) -> tuple[str, str]:
+def resident_of(session: KubeletSession, kubelet: Kubelet, target: Target) -> tuple[str, str]:
     """The cgroups of the pod that stays and of its container, once it runs."""
     uid = "a0000000-0000-4000-8000-000000000001"
-    session.put("v1", "pods", [pod_of(RESIDENT, uid, drawn(0), crashes=False, resident=True)])
+    sizes = [{"requests": {"memory": str(16 * MIB), "cpu": "10m"}, "limits": {"memory": str(48 * MIB), "cpu": "1"}}]
+    session.put("v1", "pods", [pod_of(RESIDENT, uid, sizes, kubelet, crashes=False)])
 
     def runs() -> bool:
         pod = next(one for one in session.objects("v1", "pods") if one["metadata"]["name"] == RESIDENT)
@@ -321,7 +290,7 @@ def resident_of(session: KubeletSession, target: Target) -> tuple[str, str]:
 
 
 def limited(target: Target, cgroup: str) -> bool:
-    """Whether this is the container, not the sandbox, whose memory nobody limits."""
+    """Whether this is the container and not the sandbox, which has no limit."""
     path = f"/sys/fs/cgroup{cgroup}/memory.max"
     return target.read(path, deadline=Deadline.after(ANSWER_SECONDS)).decode().strip() != "max"
 
@@ -341,8 +310,9 @@ def main(words: Sequence[str]) -> int:
         session = bench.node.kubelet_verbs(pods).answers
         target = bench.node.target
         assert isinstance(session, KubeletSession)
-        hand_files = files_of(*resident_of(session, target))
-        churn, watcher = Churn(session, drawn(given.seed)), Watcher(target, given.every)
+        kubelet = pods.kubelets[-1]
+        hand_files = files_of(*resident_of(session, kubelet, target))
+        churn, watcher = Churn(session, kubelet, drawn(given.seed)), Watcher(target, given.every)
         hand = Hand(target, watcher, hand_files)
         with watcher.watching():
             churned(churn, hand, minutes=given.minutes)
@@ -375,7 +345,7 @@ def judged(churn: Churn, watcher: Watcher, hand: Hand) -> int:
         say(f"  {number} not observable: {reason}")
     took = ", ".join(f"{one:.0f}" for one in hand.took)
     say(f"by hand: {len(hand.took)} events after {took} s; missed: {'; '.join(hand.missed) or 'none'}")
-    say(f"{len(false)} events that nobody caused")
+    say(f"{len(false)} unexpected events")
     is_read = watcher.counts[str(Verdict.CONFORMS)] > 0
     return 0 if is_read and hand.took and not (false or hand.missed or watcher.errors) else 1
 
