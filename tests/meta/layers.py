@@ -153,7 +153,7 @@ LAYERS: dict[str, frozenset[str]] = {
             "third:pytest", "third:xdist", "third:execnet", "third:pluggy", "third:click",
         }
     ),
-    "cli": frozenset({"*", "third:click", "third:rich", "third:pytest", "third:yaml"}),
+    "cli": frozenset({"*", "third:click", "third:rich", "third:pytest"}),
     # What users import: names of what is made elsewhere
     "facade": frozenset({"errors", "version", "model", "engine", "audits", "catalog", "laboratory", "node"}),
     "testing": frozenset({"catalog", "runtime.base", "enactor", "node", "workload", "plugin"}),
