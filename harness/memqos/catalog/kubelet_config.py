@@ -19,6 +19,7 @@ from memqos.catalog.fields import KUBELET_FIELDS, overlaid
 from memqos.catalog.kubelet_flags import Flag, flag_words, flagged
 from memqos.catalog.kubelet_sources import (
     API,
+    FORMS,
     KIND,
     Source,
     source_of,
@@ -26,7 +27,7 @@ from memqos.catalog.kubelet_sources import (
     sources_of_flags,
     with_defaults,
 )
-from memqos.catalog.schema import FieldPath, check, parse_fields
+from memqos.catalog.schema import FieldPath, UnknownField, check, parse_fields, without_unknown
 from memqos.catalog.yaml_nodes import MappingEntry, MappingNode, Node, ScalarNode, SequenceNode
 from memqos.errors import ManifestError, UsageError
 from memqos.model.node import CgroupDriver, KubeletSettings, ReservationPolicy, SettingsNote, SwapBehavior
@@ -101,8 +102,8 @@ def settings_of(
     `flags`. drop_ins: the files of its --config-dir, by name, in the kubelet's order; None if the folder was not read.
     unread: the unreadable ones, with the reason.
 
-    Raises ManifestError naming file, line and field for an unknown field, a wrong type, or a value that no release
-    accepts.
+    Raises ManifestError naming file, line and field for a field that looks like a slip of a known one, a wrong type, or
+    a value that no release accepts.
     """
     own, notes = flag_words(words, file)
     sources = [] if data is None else [source_of(data, file)]
@@ -117,13 +118,20 @@ def settings_of(
 
 def _combined(sources: Sequence[Source], overrides: Sequence[str]) -> KubeletSettings:
     """All sources merged: configurations, then flags, then overrides."""
-    layers = [one for one in map(with_defaults, sources) if one.config is not None]
+    layers: list[Source] = []
+    for source in sources:
+        # The defaults of a tool are below every file.
+        one = source if layers else with_defaults(source)
+        layers += [one] if one.config is not None else []
     node = MappingNode((), 0)
     origin: dict[str, str] = {}
+    unknown: list[SettingsNote] = []
     for index, source in enumerate(layers):
         config, place = source.config or node, FieldPath(source.file)
         if source.headed:
             _check_head(config, place)
+        config, found = without_unknown(config, _KIND, _fields(), place)
+        unknown += [_unknown_field(one, source) for one in found]
         check(config, _KIND, _fields(), place)
         if index == 1:
             node = _with_default_thresholds(node)
@@ -134,7 +142,7 @@ def _combined(sources: Sequence[Source], overrides: Sequence[str]) -> KubeletSet
     node, by_flag, notes = flagged(node, given)
     node, overridden = overlaid(node, overrides, _fields(), _KIND)
     by_flag = {name: label for name, label in by_flag.items() if not any(_within(name, key) for key in overridden)}
-    notes = (*(note for source in sources for note in source.notes), *_files_named(given, layers), *notes)
+    notes = (*(note for source in sources for note in source.notes), *unknown, *_files_named(given, layers), *notes)
     reader = _Reader(node, FieldPath(layers[0].file if layers else _NO_FILE), by_flag | overridden, origin)
     return replace(
         reader.settings(),
@@ -150,9 +158,23 @@ def _check_head(node: MappingNode, place: FieldPath) -> None:
         value = node.get(name)
         if not isinstance(value, ScalarNode) or value.value != wanted:
             got = value.text[:80] if isinstance(value, ScalarNode) else "nothing"
-            raise place.child(name).error(
-                f"expected '{wanted}', got '{got}'.", node.line_of(name), next_step=f"memqos reads {_API} {_KIND}."
-            )
+            raise place.child(name).error(f"expected '{wanted}', got '{got}'.", node.line_of(name), next_step=FORMS)
+
+
+def _unknown_field(field: UnknownField, source: Source) -> SettingsNote:
+    """The note on a field that a kubelet ignores, such as one of releases before 1.22; ManifestError for a slip.
+
+    Source: kubelet `DecodeKubeletConfiguration`; `mergeKubeletConfigurations`, whose decoding has no strict mode.
+    """
+    if source.effective:
+        what = "memqos does not know this field of a running kubelet, and assumes that it changes nothing"
+    elif field.meant:
+        raise field.place.error(
+            f"unknown field '{field.shown}'.", field.line, got=field.name, next_step=f"Did you mean '{field.meant}'?"
+        )
+    else:
+        what = "no kubelet that memqos knows has this field: kubelets log a warning at most, and ignore it"
+    return SettingsNote(field.place.field, f"{source.file}:{field.line}", what)
 
 
 def _within(name: str, key: str) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -26,7 +26,16 @@ from memqos.catalog.yaml_nodes import MappingEntry, MappingNode, Node, ScalarNod
 from memqos.errors import ManifestError
 from memqos.model.node import SettingsNote
 
-__all__ = ["FIELD_FLAGS", "Flag", "flag_words", "flagged", "flags_in", "is_command_line"]
+__all__ = [
+    "FIELD_FLAGS",
+    "Flag",
+    "environment_in",
+    "flag_words",
+    "flagged",
+    "flags_in",
+    "is_command_line",
+    "variables_used",
+]
 
 
 class FlagKind(Enum):
@@ -148,7 +157,11 @@ _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
+_LOGGED = re.compile(r'^.*\bmsg="Running kubelet(?=\s)([^"]*)"?', re.MULTILINE)
+"""The line in which k3s and RKE2 log their kubelet's flags."""
 _SECTION = re.compile(r"^\[[A-Za-z]+\]\s*$", re.MULTILINE)
+_YAML = re.compile(r"(?:---|%YAML)(?:\s|$)")
+"""How a document in YAML begins: its marker, which is no flag, or a directive."""
 _UNIT_KEYS = ("ExecStart", "Environment", "EnvironmentFile")
 _NUMBER = re.compile(r"[-+]?[0-9]{1,18}", re.ASCII)
 _NEAR = 0.75
@@ -174,8 +187,9 @@ class Flag:
 
 def is_command_line(text: str) -> bool:
     """Whether a text other than a configuration looks like flags, a unit or variables with flags."""
-    lines = [line.strip() for line in text.split("\n") if line.strip() and not line.strip().startswith(("#", ";"))]
-    if not lines:
+    stripped = (line.strip() for line in text.removeprefix("\ufeff").split("\n"))
+    lines = [line for line in stripped if line and not line.startswith(("#", ";"))]
+    if not lines or _YAML.match(lines[0]):
         return False
     first = lines[0].removeprefix("- ").lstrip("\"'")
     assigned = _ASSIGNMENT.fullmatch(first)
@@ -186,17 +200,52 @@ def is_command_line(text: str) -> bool:
         or bool(assigned and "--" in assigned[2])
         or first.split("=")[0].strip() in _UNIT_KEYS
         or bool(re.search(r"(?:^|\s|/)kubelet\s+--", first))
+        or bool(_LOGGED.match(text))
     )
 
 
-def flags_in(text: str, place: str) -> tuple[tuple[Flag, ...], tuple[SettingsNote, ...]]:
-    """The flags in a text of any of the forms, and other words in it; ManifestError for unclosed quotes."""
+def environment_in(text: str) -> dict[str, str]:
+    """The variables of an environment file; {} if the text has any other line."""
+    found = {}
+    for line in _lines(text):
+        match = _ASSIGNMENT.fullmatch(line)
+        if match is None or match[1] in _UNIT_KEYS:
+            return {}
+        found[match[1]] = " ".join(_split(match[2], ""))
+    return found
+
+
+def variables_used(text: str) -> frozenset[str]:
+    """The names of the variables in a text, other than an environment file's."""
+    return frozenset() if environment_in(text) else frozenset(_VARIABLE.findall(text))
+
+
+def flags_in(
+    text: str, place: str, around: Mapping[str, str] | None = None, used: Container[str] = ()
+) -> tuple[tuple[Flag, ...], tuple[SettingsNote, ...]]:
+    """The flags in a text of any of the forms, and other words in it; ManifestError for unclosed quotes.
+
+    around: the variables of other given files. used: the variables that other given texts expand; their flags count
+    there.
+    """
     if "\0" in text:
         return flag_words([word for word in text.split("\0") if word], place)
+    commands, variables, notes = _parts(text, place)
+    if not commands:
+        words = [word for name, value in variables.items() if name not in used for word in _flags_of(value, place)]
+        flags, more = flag_words(words, place)
+        return flags, (*notes, *more)
+    if around and not {name for command in commands for name in _VARIABLE.findall(command)} - set(around):
+        notes.clear()
+    return _of_commands(commands, {**variables, **(around or {})}, notes, place)
+
+
+def _parts(text: str, place: str) -> tuple[list[str], dict[str, str], list[SettingsNote]]:
+    """The commands and the variables in a text, and notes on files that it names."""
     variables: dict[str, str] = {}
     commands: list[str] = []
     notes: list[SettingsNote] = []
-    for line in _lines(text):
+    for line in _lines(_LOGGED.sub(r"kubelet \1", text)):
         key, equals, value = line.partition("=")
         key = key.strip()
         if equals and key == "EnvironmentFile":
@@ -212,13 +261,21 @@ def flags_in(text: str, place: str) -> tuple[tuple[Flag, ...], tuple[SettingsNot
             variables[match[1]] = " ".join(_split(match[2], place))
         elif not _SECTION.fullmatch(line) and (not equals or line.lstrip("\"' ").startswith("-") or "--" in line):
             commands.append(line.removeprefix("- ").removeprefix("exec "))
-    return _of_commands(commands, variables, notes, place)
+    return commands, variables, notes
+
+
+def _flags_of(value: str, place: str) -> list[str]:
+    return _split(value, place) if value.lstrip().startswith("-") else []
 
 
 def _of_commands(
     commands: Sequence[str], variables: Mapping[str, str], notes: Iterable[SettingsNote], place: str
 ) -> tuple[tuple[Flag, ...], tuple[SettingsNote, ...]]:
-    """The flags of commands with their variables expanded; of the variables if there is no command."""
+    """The flags of commands with their variables expanded.
+
+    Without its value a variable that is a word of its own is no word, as for systemd; inside a word it stays, so that
+    an error names it.
+    """
     found: list[SettingsNote] = list(notes)
     words: list[str] = []
     for command in commands:
@@ -226,11 +283,8 @@ def _of_commands(
             if name not in variables:
                 what = "the variable is not set here: give the file that sets it as a further --kubelet-flags"
                 found.append(SettingsNote(f"${name}", place, what))
-        words += _split(_VARIABLE.sub(lambda match: variables.get(match[1], ""), command), place)
-    if not commands:
-        for value in variables.values():
-            if value.lstrip().startswith("-"):
-                words += _split(value, place)
+        expanded = _VARIABLE.sub(lambda match: variables.get(match[1], match[0]), command)
+        words += [word for word in _split(expanded, place) if not _VARIABLE.fullmatch(word)]
     flags, more = flag_words(words, place)
     return flags, (*found, *more)
 

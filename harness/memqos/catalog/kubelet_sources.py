@@ -7,40 +7,55 @@ nodeadm's NodeConfig, OpenShift's KubeletConfig, and command lines. docs/referen
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from memqos.catalog.kubelet_flags import Flag, flag_words, flags_in, is_command_line
+from memqos.catalog.kubelet_flags import (
+    Flag,
+    environment_in,
+    flag_words,
+    flags_in,
+    is_command_line,
+    variables_used,
+)
 from memqos.catalog.pods import read_text
 from memqos.catalog.schema import FieldPath, mapping, text
 from memqos.catalog.yaml_nodes import MappingEntry, MappingNode, Node, ScalarNode, SequenceNode, parse_documents
 from memqos.errors import ManifestError, UsageError
 from memqos.model.node import SettingsNote
 
-__all__ = ["API", "KIND", "Source", "source_of", "sources_at", "sources_of_flags", "with_defaults"]
+__all__ = ["API", "FORMS", "KIND", "Source", "source_of", "sources_at", "sources_of_flags", "with_defaults"]
 
 API = "kubelet.config.k8s.io/v1beta1"
 KIND = "KubeletConfiguration"
 _WHAT = "a KubeletConfiguration"
 _SUFFIX = ".conf"
 _MOST_SKIPPED = 6
-_FORMS = (
-    f"memqos reads {API} {KIND}, /configz, kubeadm's files, kubelet-arg of k3s and RKE2, and command lines "
-    "(--kubelet-flags)."
+FORMS = (
+    f"memqos reads {API} {KIND}, /configz, files of kubeadm, k3s, RKE2, nodeadm and OpenShift, and command lines "
+    "(--kubelet-flags). For any other tool give what the node's kubelet serves: "
+    "kubectl get --raw /api/v1/nodes/NAME/proxy/configz"
 )
+"""The next step after a file of another form."""
 _K3S = (
     "k3s and RKE2 give their kubelet further settings of their own (evictionHard among them), which are not in this "
     "file: /configz of the node has all of them"
 )
 _NODEADM = (
-    "nodeadm merges this onto a configuration of its own, which is not in this file: /configz of the node has all of it"
+    "nodeadm merges this onto a configuration of its own, which is not in this file, among it a kubeReserved that it "
+    "computes from the instance type: /configz of the node has all of it"
 )
 _OPENSHIFT = (
-    "the Machine Config Operator merges this onto a configuration of its own, which is not in this file: /configz of "
-    "the node has all of it"
+    "the Machine Config Operator merges this onto a configuration of its own, which is not in this file; with "
+    "autoSizingReserved (the default from 4.21 on) the node computes its systemReserved: /configz of the node has all "
+    "of it"
 )
-_KUBEADM_DRIVER = "kubeadm's default"
+_DRIVERS = {"kubeadm": "kubeadm's default", "nodeadm": "nodeadm's default", "OpenShift": "OpenShift's default"}
+"""Who sets cgroupDriver to systemd unless the file says otherwise.
+
+Source: kubeadm `componentconfigs`; nodeadm `defaultKubeletSubConfig`; the Machine Config Operator's kubelet.conf.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,28 +137,35 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def sources_of_flags(given: Sequence[str]) -> tuple[Source, ...]:
-    """The sources in --kubelet-flags: files by name, and texts of flags."""
-    found = []
-    for one in given:
-        is_text = (
-            one != "-" and ("-" in one[:1] or any(sign in one for sign in "=\n\0")) and not _is(os.path.isfile, one)
-        )
-        if is_text or not one.strip():
-            found.append(_of_flags(one.encode("utf-8", "surrogateescape"), "--kubelet-flags"))
-        else:
-            found.append(_of_flags(read_text(one, "a file of kubelet flags"), one))
-    return tuple(found)
+    """The sources in --kubelet-flags: files by name, and texts of flags.
+
+    The variables of an environment file hold in all of them.
+    """
+    texts = [_flags_text(one) for one in given]
+    around = {name: value for text, _ in texts for name, value in environment_in(text).items()}
+    used = frozenset(name for text, _ in texts for name in variables_used(text))
+    return tuple(_of_flags(text, file, around, used) for text, file in texts)
 
 
-def _of_flags(data: bytes, file: str) -> Source:
-    content = data.decode("utf-8", "replace")
-    if is_command_line(content):
-        flags, notes = flags_in(content, file)
+def _flags_text(one: str) -> tuple[str, str]:
+    """A text of flags and its place."""
+    is_text = one != "-" and ("-" in one[:1] or any(sign in one for sign in "=\n\0")) and not _is(os.path.isfile, one)
+    if is_text or not one.strip():
+        data, file = one.encode("utf-8", "surrogateescape"), "--kubelet-flags"
+    else:
+        data, file = read_text(one, "a file of kubelet flags"), one
+    return data.decode("utf-8", "replace"), file
+
+
+def _of_flags(content: str, file: str, around: Mapping[str, str], used: Set[str]) -> Source:
+    expanded = not used.isdisjoint(environment_in(content))
+    if expanded or is_command_line(content):
+        flags, notes = flags_in(content, file, around, used)
         source = Source(file=file, flags=flags, notes=notes)
     else:
         # A list or a file of k3s or kubeadm may have flags too.
-        source = _listed_flags(data, file)
-    if not source.flags and not source.notes:
+        source = _listed_flags(content.encode(), file)
+    if not source.flags and not source.notes and not expanded:
         raise _no_flags(file)
     return source
 
@@ -170,8 +192,10 @@ def source_of(data: bytes, file: str) -> Source:
     content = data.decode("utf-8", "replace")
     if is_command_line(content):
         flags, notes = flags_in(content, file)
+        if not flags and not notes:
+            raise _no_flags(file)
         return Source(file=file, flags=flags, notes=notes)
-    documents = parse_documents(data, file)
+    documents = _documents(data, file)
     found = _Found(file)
     others = [one for one in documents if not _taken(one, found)]
     if others and not (len(documents) == 1 and isinstance(others[0], MappingNode)):
@@ -194,9 +218,18 @@ def source_of(data: bytes, file: str) -> Source:
     )
 
 
+def _documents(data: bytes, file: str) -> tuple[Node, ...]:
+    try:
+        return parse_documents(data, file)
+    except ManifestError as error:
+        if error.next_step or KIND.encode() in data:
+            raise
+        raise ManifestError(error.what, where=error.where, next_step=FORMS, data=error.data) from None
+
+
 def _unknown(documents: Sequence[Node], file: str) -> ManifestError:
     found = f"{len(documents)} documents" if len(documents) != 1 else "something else than a mapping of fields"
-    return FieldPath(file).error(f"expected one {KIND}, got {found}.", 0, next_step=_FORMS)
+    return FieldPath(file).error(f"expected one {KIND}, got {found}.", 0, next_step=FORMS)
 
 
 def _refuse_objects(node: Node, file: str) -> None:
@@ -219,7 +252,7 @@ def _taken(node: Node, found: _Found) -> bool:
     if isinstance(served := node.get("kubeletconfig"), MappingNode):
         if not served.entries:
             what = "it has no fields, but a kubelet serves all of them in its /configz."
-            raise FieldPath(found.file).child("kubeletconfig").error(what, node.line, next_step=_FORMS)
+            raise FieldPath(found.file).child("kubeletconfig").error(what, node.line, next_step=FORMS)
         found.configs.append((served, False, found.file))
         found.effective = True
         return True
@@ -246,10 +279,12 @@ def _of_kind(node: MappingNode, group: str, kind: str, found: _Found) -> bool:
             [(config, False, found.file)] if isinstance(config := kubelet.get("config"), MappingNode) else []
         )
         _add_words(_texts(kubelet.get("flags")), found, found.file)
+        _systemd_by("nodeadm", found)
         found.notes.append(SettingsNote(kind, f"{found.file}:{node.line}", _NODEADM))
     elif kind == "KubeletConfig" and group == "machineconfiguration.openshift.io":
         config = mapping(node, "spec").get("kubeletConfig")
         found.configs += [(config, False, found.file)] if isinstance(config, MappingNode) else []
+        _systemd_by("OpenShift", found)
         found.notes.append(SettingsNote(kind, f"{found.file}:{node.line}", _OPENSHIFT))
     else:
         return kind == "KubeProxyConfiguration"
@@ -266,8 +301,7 @@ def _k3s(node: MappingNode, found: _Found) -> None:
 
 def _kubeadm(node: MappingNode, found: _Found) -> None:
     found.release = found.release or text(node, "kubernetesVersion")
-    if not found.defaults:
-        found.defaults.append(("cgroupDriver", "systemd", _KUBEADM_DRIVER))
+    _systemd_by("kubeadm", found)
     given = mapping(node, "nodeRegistration").get("kubeletExtraArgs")
     if isinstance(given, MappingNode):
         pairs = [(entry.key, entry.value.text, entry.line) for entry in _scalars(given)]
@@ -275,6 +309,11 @@ def _kubeadm(node: MappingNode, found: _Found) -> None:
         items = given.items if isinstance(given, SequenceNode) else ()
         pairs = [(text(one, "name"), _own(one, "value"), one.line) for one in items if isinstance(one, MappingNode)]
     found.flags += [Flag(name.lstrip("-"), value, f"{found.file}:{line}") for name, value, line in pairs if name]
+
+
+def _systemd_by(tool: str, found: _Found) -> None:
+    if not found.defaults:
+        found.defaults.append(("cgroupDriver", "systemd", _DRIVERS[tool]))
 
 
 def _scalars(node: MappingNode) -> Iterator[_Scalar]:
@@ -313,4 +352,8 @@ def with_defaults(source: Source) -> Source:
     if not missing:
         return source
     added = tuple(MappingEntry(name, 0, ScalarNode(value, value, 0)) for name, value, _ in missing)
-    return replace(source, config=MappingNode((*config.entries, *added), config.line), headed=source.config is not None)
+    return replace(
+        source,
+        config=MappingNode((*config.entries, *added), config.line),
+        headed=source.headed and source.config is not None,
+    )

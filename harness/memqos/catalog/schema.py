@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from memqos.catalog.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode
+from memqos.catalog.yaml_nodes import MappingEntry, MappingNode, Node, ScalarNode, SequenceNode
 from memqos.errors import ManifestError
 from memqos.model.quantity import Quantity, QuantityError
 
@@ -19,6 +19,7 @@ __all__ = [
     "LARGEST",
     "FieldPath",
     "Fields",
+    "UnknownField",
     "check",
     "known_quantity",
     "mapping",
@@ -28,6 +29,7 @@ __all__ = [
     "text",
     "text_list",
     "whole",
+    "without_unknown",
 ]
 
 LARGEST = 2**63 - 1
@@ -156,13 +158,65 @@ def _check_fields(node: MappingNode, kind: str, fields: Fields, place: FieldPath
 
 
 def _unknown(name: str, line: int, known: list[str], place: FieldPath) -> ManifestError:
-    near = difflib.get_close_matches(name[:80], known, n=1, cutoff=0.5)
-    same = [one for one in known if one.lower() == name.lower()]
-    hint = (same or near)[:1]
-    shown = name if len(name) <= 80 else f"{name[:77]}..."  # noqa: PLR2004 - a line's width
+    hint = _meant(name, known)
+    shown = _shown(name)
     return place.child(shown).error(
-        f"unknown field '{shown}'.", line, got=name, next_step=f"Did you mean '{hint[0]}'?" if hint else ""
+        f"unknown field '{shown}'.", line, got=name, next_step=f"Did you mean '{hint}'?" if hint else ""
     )
+
+
+def _meant(name: str, known: list[str]) -> str:
+    """The known name that differs only in case, or else the nearest one; "" for none."""
+    near = difflib.get_close_matches(name[:80], known, n=1, cutoff=0.6)
+    same = [one for one in known if one.lower() == name.lower()]
+    return (*same, *near, "")[0]
+
+
+def _shown(name: str) -> str:
+    return name if len(name) <= 80 else f"{name[:77]}..."  # noqa: PLR2004 - a line's width
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownField:
+    """A field that no table has: its place, its line, its name, and the known field that it may be a slip of, or ""."""
+
+    place: FieldPath
+    line: int
+    name: str
+    meant: str
+
+    @property
+    def shown(self) -> str:
+        """The name, cut to a line's width."""
+        return _shown(self.name)
+
+
+def without_unknown(
+    node: MappingNode, kind: str, fields: Fields, place: FieldPath
+) -> tuple[MappingNode, tuple[UnknownField, ...]]:
+    """A `kind` without the fields that its table does not have, at every level, and those fields."""
+    found: list[UnknownField] = []
+    known = fields[kind]
+    entries = []
+    for entry in node.entries:
+        if entry.key not in known:
+            meant = _meant(entry.key, list(known))
+            found.append(UnknownField(place.child(_shown(entry.key)), entry.line, entry.key, meant))
+            continue
+        kept, more = _value_without(entry.value, known[entry.key], fields, place.child(entry.key))
+        entries.append(entry if not more else MappingEntry(entry.key, entry.line, kept))
+        found += more
+    return (MappingNode(tuple(entries), node.line) if found else node), tuple(found)
+
+
+def _value_without(node: Node, kind: str, fields: Fields, place: FieldPath) -> tuple[Node, tuple[UnknownField, ...]]:
+    if isinstance(node, MappingNode) and kind in fields:
+        return without_unknown(node, kind, fields, place)
+    if isinstance(node, SequenceNode) and kind.startswith("[]"):
+        pairs = [_value_without(item, kind[2:], fields, place.item(index)) for index, item in enumerate(node.items)]
+        found = tuple(one for _, more in pairs for one in more)
+        return SequenceNode(tuple(item for item, _ in pairs), node.line), found
+    return node, ()
 
 
 def _mapping(node: Node, place: FieldPath) -> MappingNode:

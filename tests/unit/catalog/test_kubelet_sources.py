@@ -40,8 +40,9 @@ def test_configz_has_the_effective_settings():
     text = json.dumps({"kubeletconfig": {"cgroupDriver": "systemd", "memoryThrottlingFactor": 0.9}})
     found = read(text)
     assert (found.cgroup_driver, found.effective) == (CgroupDriver.SYSTEMD, True)
-    with pytest.raises(ManifestError, match="unknown field 'cgroupDrivr'"):
-        read(json.dumps({"kubeletconfig": {"cgroupDrivr": "systemd"}}))
+    [note] = read(json.dumps({"kubeletconfig": {"cgroupDrivr": "systemd"}})).notes
+    assert (note.field, note.origin) == ("cgroupDrivr", "f.yaml:1")
+    assert note.what == "memqos does not know this field of a running kubelet, and assumes that it changes nothing"
 
 
 def test_kubeadm_in_several_documents():
@@ -82,6 +83,7 @@ def test_nodeadm():
         {"memory": Quantity.parse("1Gi")}, {"memory": Quantity.parse("2Gi")},
     )  # fmt: skip
     assert "nodeadm merges this onto a configuration of its own" in found.notes[0].what
+    assert (found.cgroup_driver, found.origin["cgroupDriver"]) == (CgroupDriver.SYSTEMD, "nodeadm's default")
 
 
 def test_openshift():
@@ -91,6 +93,7 @@ def test_openshift():
     )
     assert found.system_reserved == {"memory": Quantity.parse("3Gi")}
     assert "Machine Config Operator" in found.notes[0].what
+    assert (found.cgroup_driver, found.origin["cgroupDriver"]) == (CgroupDriver.SYSTEMD, "OpenShift's default")
 
 
 @pytest.mark.parametrize(("text", "says"), [
