@@ -16,7 +16,7 @@ import click
 
 from memqos.engine.answer.document import JsonText
 from memqos.engine.plan import Plan
-from memqos.errors import UnknownNameError, UsageError
+from memqos.errors import ExitCode, UnknownNameError, UsageError
 from memqos.face.text import for_terminal, harmless, takes_colours
 
 __all__ = ["DEBUG", "KnownVerbs", "in_our_words", "say", "say_document", "say_ignored", "unknown_option"]
@@ -94,7 +94,14 @@ DEBUG = "debug"
 
 
 class KnownVerbs(click.Group):
-    """A group whose error for an unknown verb lists its verbs."""
+    """A group that prints its help where no verb is given, and whose error for an unknown verb lists its verbs."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The words after the group's name. Without any: the help, and the exit code of a usage error."""
+        if not args and not ctx.resilient_parsing:
+            say(ctx.get_help(), err=True)
+            ctx.exit(ExitCode.USAGE)
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

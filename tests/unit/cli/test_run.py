@@ -160,6 +160,15 @@ def test_mistyped_options_and_verbs_get_suggestions(own, words, says):
     assert not (own / "results").exists()
 
 
+@pytest.mark.parametrize("words", [[], ["report"], ["vectors"], ["vm"]])
+def test_a_group_without_a_verb_prints_its_help_as_lines(words, capsys):
+    code = run(words)
+
+    shown = capsys.readouterr().err.splitlines()
+    assert (code, shown[0]) == (4, f"Usage: {' '.join(['memqos', *words])} [OPTIONS] COMMAND [ARGS]...")
+    assert "Commands:" in shown
+
+
 def test_unknown_environment_variables_are_noted_once(own):
     listed = in_folder(own, "vm", "list", MEMQOS_CACHE=str(own / "c"), MEMQOS_RUNTIMME="crun")
     ran = in_folder(own, "run", "ours", MEMQOS_RUNTIMME="crun")
