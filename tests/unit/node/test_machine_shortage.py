@@ -117,6 +117,30 @@ def test_a_kernel_that_kills_instead_of_reclaiming_deviates(tmp_path):
     assert {one.knob for one in findings if one.verdict is Verdict.DEVIATES} == {"memory.events"}
 
 
+@pytest.mark.parametrize(
+    ("left", "verdict"),
+    [(8192, Verdict.NOT_OBSERVABLE), (524288, Verdict.NOT_OBSERVABLE), (528384, Verdict.DEVIATES)],
+)
+def test_a_kill_breaks_no_rule_once_all_page_cache_that_may_be_taken_is_gone(left, verdict, tmp_path):
+    """Each of three pods without protection has so much left, of which two CPUs may have charged 64 pages ahead."""
+    short = bench(generations=True)
+    use = short.use
+
+    def use_and_kill(path, usage):
+        use(path, usage)
+        short.cgroups.show(path, "memory.numa_stat", f"anon N0=0\nfile N0={left if short.lost.get(path) else usage}\n")
+        if short.taken and usage > 50331648:
+            short.count_kill(path)
+
+    short.use = use_and_kill
+    name = "test_nothing_is_killed_while_page_cache_can_be_reclaimed"
+    findings = findings_of(getattr(WHOLE, name), KUBELETS["v1.36-none"], tmp_path, short.node)
+    [killed] = [one for one in findings if one.knob == "memory.events" and "aggressor" in str(one.subject)]
+
+    assert killed.verdict is verdict
+    assert (verdict is Verdict.NOT_OBSERVABLE) == (f"could still be reclaimed was {3 * left} bytes" in killed.why_not)
+
+
 def test_the_multi_generational_lru_that_keeps_memory_low_deviates(tmp_path):
     wrong = bench(generations=True)
     wrong.generations = False

@@ -69,15 +69,15 @@ class Course:
             return found.unseen(f"it {observed}, and {spent}")
         return found
 
-    def lives(self) -> tuple[Finding, Finding]:
+    def lives(self, *, spent: str = "") -> tuple[Finding, Finding]:
         """The kernel killed no process of the container, and it still runs.
 
-        A kill that large pages explain is not observable (`_cramped`).
+        spent: as for `still_runs`. A kill that it or large pages explain is not observable (`_cramped`).
         """
-        spared, why = self.oom.is_spared(), self._cramped
+        spared, why = self.oom.is_spared(), spent or self._cramped
         if why and spared.verdict is Verdict.DEVIATES:
             spared = spared.unseen(f"it was killed, and {why}")
-        return spared, self.still_runs()
+        return spared, self.still_runs(spent=spent)
 
     def rises(self, file: str, key: str, *, why_not: str = "") -> Finding:
         """A counter rose from zero; pressure: by more than one short sleep. why_not: as for `keeps`."""

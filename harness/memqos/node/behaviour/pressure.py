@@ -310,8 +310,8 @@ class PressureOutcome(Refaulting):
         return self._gives_way(container, counts, why), low
 
     def lives(self, pod: str) -> tuple[Finding, Finding]:
-        """None of its processes was killed, and it runs."""
-        return self._course(pod).lives()
+        """None of its processes was killed, and it runs; a kill is not observable if no page cache was left to take."""
+        return self._course(pod).lives(spent=self._all_taken())
 
     def swaps_nothing(self, pod: str) -> Finding:
         """None of it was swapped out; swapped memory is not observable where a loss in `keeps` is not."""
@@ -341,6 +341,26 @@ class PressureOutcome(Refaulting):
         else:
             why = ""
         return found.unseen(why) if why else found
+
+    def _all_taken(self) -> str:
+        """Why the kernel had to kill: the others have lost all page cache above their effective memory.min, or "".
+
+        A neighbour can run out of memory before it has its amount: pages that one CPU has reclaimed and keeps in its
+        own list are not free for another one until reclaim makes progress (mm/page_alloc.c,
+        __alloc_pages_direct_reclaim), and daemons grow.
+        """
+        left, allowed = 0, 0
+        for one in self.containers:
+            if one is self.neighbour:
+                continue
+            cached = _files(one.samples)
+            if not cached:
+                return ""
+            left += max(0, sum(cached.values()) - self.squeeze.counts[one.key].hard)
+            allowed += self.squeeze.cpus * one.samples[0].slack
+        if left > allowed:
+            return ""
+        return f"the page cache that could still be reclaimed was {left} bytes, within charges ahead ({allowed})"
 
     def _unpressed(self) -> str:
         """Why there was no shortage; "" if the neighbour took its whole amount."""
