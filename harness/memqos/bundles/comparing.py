@@ -6,6 +6,7 @@ run has only one system, the systems may differ, so that a runtime can be compar
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -180,8 +181,9 @@ _OF_ONE_BOOT = frozenset({"id", "timing", "restore_seconds", "kept"})
 
 def _described(bundle: Bundle) -> dict[str, str]:
     """Settings, versions and hashes by name; of each machine, without what differs in every boot."""
-    found = {f"setting {name}": str(setting["value"]) for name, setting in bundle.settings.items() if name != "results"}
-    found |= {f"host {name}": str(value) for name, value in bundle.host.items()}
+    settings = {name: setting["value"] for name, setting in bundle.settings.items() if name != "results"}
+    found = dict(_flat(settings, "setting"))
+    found |= dict(_flat(bundle.host, "host"))
     found |= {f"version of {name}": version for name, version in bundle.versions.items()}
     for machine in bundle.machines:
         kept = {name: value for name, value in machine.items() if name not in _OF_ONE_BOOT}
@@ -192,11 +194,22 @@ def _described(bundle: Bundle) -> dict[str, str]:
 
 
 def _flat(value: object, name: str) -> Iterator[tuple[str, str]]:
+    """Each value below this one by the path of names to it; an entry of a list of objects has its index."""
     if isinstance(value, Mapping):
         for key, one in value.items():
             yield from _flat(one, f"{name} {key}")
+    elif isinstance(value, list | tuple) and any(isinstance(one, Mapping) for one in value):
+        for index, one in enumerate(value):
+            yield from _flat(one, f"{name}[{index}]")
     else:
-        yield name, str(value)
+        yield name, _plain(value)
+
+
+def _plain(value: object) -> str:
+    """A value without parts as text; "" for none."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_plain, value))
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
 def _timing(bundle: Bundle) -> dict[str, str]:

@@ -127,6 +127,7 @@ def test_settings_versions_hashes_and_timing_that_differ_are_named(tmp_path):
     machine = bundle["machines"][0]
     machine["versions"]["runc"] = "1.3.0"
     machine["image_manifest"]["files"]["vmlinuz"]["sha256"] = "0" * 64
+    machine["guest_file"] = [{"path": "./my-runc", "modes": [493, 420]}]
     machine["timing"]["create"]["median"] = 9.0
     machine["restore_seconds"] = {"running": 77}
     (folder / "bundle.json").write_text(json.dumps(bundle))
@@ -134,9 +135,11 @@ def test_settings_versions_hashes_and_timing_that_differ_are_named(tmp_path):
     comparison = compare(read_results(TRIXIE).bundle, read_results(folder).bundle)
 
     assert [(one.name, one.after) for one in comparison.differences] == [
-        ("setting driver", "['cgroupfs']"),
+        ("setting driver", "cgroupfs"),
         ("machine trixie versions runc", "1.3.0"),
         ("machine trixie image_manifest files vmlinuz sha256", "0" * 64),
+        ("machine trixie guest_file[0] path", "./my-runc"),
+        ("machine trixie guest_file[0] modes", "493, 420"),
     ]
     assert [(one.name, one.after) for one in comparison.timing] == [("create", "9.000 s")]
 
