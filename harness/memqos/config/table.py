@@ -298,8 +298,8 @@ SETTINGS: tuple[Setting, ...] = (
         name="cri-socket",
         kind=Kind.WORD,
         metavar="PATH",
-        help="use the CRI server on this socket in the machine; names of --runtime with a plus sign, except Docker's, "
-        "then refer to this server",
+        help="use the CRI server on this socket in the machine; names of --runtime with a plus sign, except "
+        "Docker's and Podman's, then refer to this server",
     ),
     Setting(
         name="driver",

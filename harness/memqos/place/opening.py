@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -37,7 +37,7 @@ from memqos.place.disk_image import booted_image, opened_image
 from memqos.place.existing_machine import opened_existing
 from memqos.place.vm import DOCKER, GVISOR, PODMAN, opened_vm
 from memqos.target.opening import check_url
-from memqos.vm.architecture import ARCHITECTURES
+from memqos.vm.architecture import ARCHITECTURES, Architecture
 from memqos.vm.cache.entry import Image, list_images
 from memqos.vm.cache.store import Cache, default_cache
 from memqos.vm.checkpoint import list_checkpoints
@@ -126,7 +126,7 @@ class Places:
     @contextlib.contextmanager
     def _booted(self, key: SystemKey, folder: Path) -> Iterator[Place]:
         options = boot_options(self._settings)
-        self.need_same_files(check_options(options).files)
+        self.need_same_files(check_options(options, _architectures([key.profile])).files)
         with opened_vm(
             key.place,
             options,
@@ -136,7 +136,7 @@ class Places:
             cri_socket=cri_socket(self._settings),
             handlers=_handlers(self._settings),
             others=_beyond_images(
-                self._settings, *(_WITHOUT_DAEMON if cri_socket(self._settings) else _WITHOUT_A_SERVER)
+                self._settings, *_WITHOUT_A_SERVER, *([] if cri_socket(self._settings) else [OVER_CONTAINERD])
             ),
             additions=additions_for(self._settings),
             own_user_namespace=not self._settings.no_userns,
@@ -217,6 +217,7 @@ def check_places(settings: Settings) -> dict[str, str]:
         one_oci_runtime(settings, option=settings.origins["runtime_version"])
     cri_socket(settings)
     _check_rootless(settings)
+    _need_profile(settings, next(filter(below_podman, settings.runtime), ""), "starts Podman's service")
     if settings.target:
         _check_target(settings.target, settings)
         return {}
@@ -229,10 +230,26 @@ def check_places(settings: Settings) -> dict[str, str]:
                 f"{settings.origins[name]} needs --image.", next_step="Name the disk image, or leave it out."
             )
     _need_programs(settings)
-    choices = check_options(boot_options(settings))
+    choices = check_options(boot_options(settings), _architectures(settings.profile))
     for name in settings.profile:
         kernel_words(load_profile(name), choices.options)
     return {str(file.path): file.sha256 for file in choices.files}
+
+
+def _architectures(profiles: Sequence[str]) -> tuple[Architecture, ...]:
+    return tuple(dict.fromkeys(load_profile(name).architecture for name in profiles))
+
+
+def _need_profile(settings: Settings, runtime: str, what: str) -> None:
+    """Raise UsageError for a runtime on a machine that memqos does not prepare. what: memqos does in a profile's."""
+    for name in ("target", "image"):
+        if runtime and getattr(settings, name):
+            raise UsageError(
+                f"{runtime} needs a machine of a profile, in which memqos {what}: {settings.origins[name]} "
+                "names another.",
+                where=settings.origins["runtime"],
+                next_step=f"Leave {settings.origins[name]} out.",
+            )
 
 
 def _check_rootless(settings: Settings) -> None:
@@ -243,17 +260,8 @@ def _check_rootless(settings: Settings) -> None:
             f"{settings.origins['no_userns']} is about rootless: runtimes, and none is chosen.",
             next_step="Name one: --runtime rootless:crun.",
         )
-    if not rootless:
-        return
-    for name in ("target", "image"):
-        if getattr(settings, name):
-            raise UsageError(
-                f"{rootless} needs a machine of a profile, in which memqos makes the user: {settings.origins[name]} "
-                "names another.",
-                where=settings.origins["runtime"],
-                next_step=f"Leave {settings.origins[name]} out.",
-            )
-    if settings.cgroup is CgroupVersion.V1:
+    _need_profile(settings, rootless, "makes the user")
+    if rootless and settings.cgroup is CgroupVersion.V1:
         raise UsageError(
             f"{rootless} needs cgroup v2: no part of cgroup v1 is delegated to ordinary users.",
             where=settings.origins["cgroup"],
@@ -308,12 +316,12 @@ def _need_programs(settings: Settings) -> None:
         )
 
 
-_WITHOUT_DAEMON = (DIRECTLY, ROOTLESS)
-_WITHOUT_A_SERVER = (*_WITHOUT_DAEMON, OVER_CONTAINERD, BELOW_DOCKER)
+_WITHOUT_A_SERVER = (DIRECTLY, ROOTLESS, BELOW_DOCKER, BELOW_PODMAN)
+"""The prefixes of runtimes that no CRI server is above."""
 
 
 def _beyond_images(settings: Settings, *prefixes: str) -> tuple[str, ...]:
-    """The OCI runtimes below containerd or Docker that no image has."""
+    """The OCI runtimes with these prefixes that no image has."""
     found = (one for one in settings.runtime if one.startswith(prefixes) and one not in RUNTIMES)
     return tuple(dict.fromkeys(map(oci_runtime, found)))
 
@@ -403,6 +411,7 @@ def boot_options(settings: Settings) -> BootOptions:
         ),
         handlers=_beyond_images(settings, OVER_CONTAINERD),
         docker_runtimes=_beyond_images(settings, BELOW_DOCKER),
+        podman_runtimes=_beyond_images(settings, BELOW_PODMAN),
         containerd_binary=settings.containerd_binary,
         containerd_config=settings.containerd_config,
         runtime_debs=settings.runtime_deb,

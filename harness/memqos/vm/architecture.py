@@ -12,14 +12,15 @@ class Architecture:
     """One CPU architecture.
 
     name: as container images spell it (OCI image-spec, GOARCH). machine: what `uname -m` prints. debian: dpkg's name.
-    gnu: the triplet of Debian's cross compiler and libraries. qemu: the program that emulates it; "" if memqos boots no
-    machines of it. qemu_package: Debian's package with it. console: the serial console's name in the kernel of QEMU's
-    machine.
+    elf: e_machine of its programs (elf(5)). gnu: the triplet of Debian's cross compiler and libraries. qemu: the
+    program that emulates it; "" if memqos boots no machines of it. qemu_package: Debian's package with it. console: the
+    serial console's name in the kernel of QEMU's machine.
     """
 
     name: str
     machine: str
     debian: str
+    elf: int
     gnu: str
     qemu: str = ""
     qemu_package: str = ""
@@ -40,6 +41,7 @@ AMD64 = Architecture(
     name="amd64",
     machine="x86_64",
     debian="amd64",
+    elf=62,
     gnu="x86_64-linux-gnu",
     qemu="qemu-system-x86_64",
     qemu_package="qemu-system-x86",
@@ -49,6 +51,7 @@ ARM64 = Architecture(
     name="arm64",
     machine="aarch64",
     debian="arm64",
+    elf=183,
     gnu="aarch64-linux-gnu",
     qemu="qemu-system-aarch64",
     qemu_package="qemu-system-arm",
@@ -58,6 +61,7 @@ PPC64LE = Architecture(
     name="ppc64le",
     machine="ppc64le",
     debian="ppc64el",
+    elf=21,
     gnu="powerpc64le-linux-gnu",
     qemu="qemu-system-ppc64",
     qemu_package="qemu-system-ppc",
@@ -68,8 +72,8 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     AMD64,
     ARM64,
     PPC64LE,
-    Architecture(name="riscv64", machine="riscv64", debian="riscv64", gnu="riscv64-linux-gnu"),
-    Architecture(name="s390x", machine="s390x", debian="s390x", gnu="s390x-linux-gnu"),
+    Architecture(name="riscv64", machine="riscv64", debian="riscv64", elf=243, gnu="riscv64-linux-gnu"),
+    Architecture(name="s390x", machine="s390x", debian="s390x", elf=22, gnu="s390x-linux-gnu"),
 )
 """The architectures with a cross compiler in Debian and a container runtime."""
 

@@ -78,7 +78,7 @@ def boot(
     becomes a DamagedOriginError if one was damaged.
     """
     check_room(topology.name, topology.memory_bytes)
-    choices = check_options(options or BootOptions())
+    choices = check_options(options or BootOptions(), (profile.architecture,))
     words = kernel_words(profile, choices.options)
     make_log_dir(log_dir)
     making = making_of(

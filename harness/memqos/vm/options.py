@@ -8,19 +8,21 @@ Files replace the image's, or are packages, or trees with destinations of their 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
 import stat
 import struct
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from memqos.errors import UsageError
 from memqos.model.node import CgroupVersion
 from memqos.plain_file import read_plain
+from memqos.vm.architecture import AMD64, ARCHITECTURES, Architecture
 from memqos.vm.kernel_tree import KernelTree, kernel_tree
 from memqos.vm.profile import Profile
 from memqos.vm.trees import BroughtTree, CopiedTree, bring_tree
@@ -37,7 +39,6 @@ __all__ = [
 ]
 
 ELF = b"\x7fELF"
-X86_64 = 62
 MAX_BYTES = 1 << 30
 """A larger file is rejected: files are read into memory, and no program, package or initrd is larger."""
 
@@ -100,7 +101,7 @@ def bring(option: str, path: Path, check: Callable[[Path, str, bytes], None], na
     return Brought(option=option, path=path.absolute(), sha256=sha256, size=len(data), name=name)
 
 
-def _bring_runtime(asked: RuntimeBinary) -> Brought:
+def _bring_runtime(asked: RuntimeBinary, check: Callable[[Path, str, bytes], None]) -> Brought:
     """The file of an OCI runtime; raises as `bring` does, and for a path followed by arguments."""
     program, _, arguments = str(asked.path).partition(" ")
     if arguments and not asked.path.exists() and Path(program).is_file():
@@ -110,7 +111,7 @@ def _bring_runtime(asked: RuntimeBinary) -> Brought:
             next_step=f"Copy it with --guest-file {program}:/opt/{Path(program).name}, and name a script that runs it: "
             f'#!/bin/sh, exec /opt/{Path(program).name} {arguments} "$@".',
         )
-    return bring(asked.option, asked.path, check_program, asked.name)
+    return bring(asked.option, asked.path, check, asked.name)
 
 
 def _read(path: Path, option: str) -> bytes:
@@ -127,24 +128,25 @@ def _read(path: Path, option: str) -> bytes:
         ) from error
 
 
-def check_program(path: Path, option: str, data: bytes) -> None:
-    """UsageError for a file that the machines' kernel could not start: not x86-64, or truncated."""
+def check_program(path: Path, option: str, data: bytes, *, architectures: Sequence[Architecture]) -> None:
+    """UsageError for a file that a kernel of these architectures could not start: for another one, or truncated."""
     if not os.access(path, os.X_OK):
         raise UsageError(f"'{path}' is not executable.", where=option, next_step=f"chmod +x '{path}'")
     if data.startswith(ELF):
         if fault := _elf_fault(data):
             raise UsageError(f"'{path}' {fault}.", where=option)
+        _need_architecture(path, option, HEADER.unpack_from(data)[1], architectures)
     elif not data.startswith(b"#!"):
         raise UsageError(f"'{path}' is neither a program (ELF) nor a script (#!).", where=option)
 
 
 def _elf_fault(data: bytes) -> str:
-    """Why an ELF file is no program for x86-64, "" if it looks like one."""
+    """Why an ELF file is no whole program, "" if it looks like one."""
     if len(data) < HEADER.size:
         return f"is truncated: it has {len(data)} bytes, less than an ELF header"
     kind, machine, _, _, offset, _, _, _, entry, count = HEADER.unpack_from(data)
-    if machine != X86_64:
-        return "is built for another CPU than the machines' x86-64"
+    if machine not in {one.elf for one in ARCHITECTURES}:
+        return ""
     if kind not in RUNNABLE:
         return "is an ELF file, but not a program: an object file or a core dump"
     ends = [offset + entry * count]
@@ -154,6 +156,21 @@ def _elf_fault(data: bytes) -> str:
             ends += [start + size] if segment == LOADED else []
     end = max(ends)
     return f"is truncated: it has {len(data)} bytes, but its segments end at {end}" if end > len(data) else ""
+
+
+def _need_architecture(path: Path, option: str, machine: int, architectures: Sequence[Architecture]) -> None:
+    """Raise UsageError for a program of another CPU. machine: its e_machine."""
+    others = [one.name for one in architectures if one.elf != machine]
+    if others:
+        built = next((one.name for one in ARCHITECTURES if one.elf == machine), "another CPU")
+        raise UsageError(
+            f"'{path}' is built for {built}, and the machines are {' and '.join(others)}.",
+            where=option,
+            next_step=f"Give a build for {others[0]}"
+            + (
+                ", and run once for each architecture." if len(architectures) > 1 else ", or choose others with --arch."
+            ),
+        )
 
 
 def check_config(path: Path, option: str, data: bytes) -> None:
@@ -209,8 +226,8 @@ class BootOptions:
     """The user's choices for a machine, besides its profile and topology. None and empty keep the image's own.
 
     runtime_files: OCI runtimes; each replaces the image's own, if any, and containerd_binary replaces containerd: the
-    image's own stay next to them as NAME.dist. handlers, docker_runtimes: OCI runtimes that the image does not have,
-    and that are added to containerd's or Docker's configuration. containerd_config: replaces
+    image's own stay next to them as NAME.dist. handlers, docker_runtimes, podman_runtimes: OCI runtimes that the image
+    does not have, and that are added to containerd's, Docker's or Podman's configuration. containerd_config: replaces
     /etc/containerd/config.toml. runtime_debs, guest_debs, kernel_debs: Debian packages that are installed, all of a
     kind at once. guest_files: files with destinations of their own. guest_units: systemd units that are then enabled
     and started. kernel_tree: the folder of a built kernel, which is installed with its modules. kernel_image, initrd:
@@ -222,6 +239,7 @@ class BootOptions:
     runtime_files: tuple[RuntimeBinary, ...] = ()
     handlers: tuple[str, ...] = ()
     docker_runtimes: tuple[str, ...] = ()
+    podman_runtimes: tuple[str, ...] = ()
     containerd_binary: Path | None = None
     containerd_config: Path | None = None
     runtime_debs: tuple[Path, ...] = ()
@@ -329,8 +347,11 @@ def kernel_words(profile: Profile, options: BootOptions) -> tuple[str, ...]:
     return words if options.recursiveprot else (*words, RECURSIVEPROT_OFF)
 
 
-def check_options(options: BootOptions) -> Choices:
-    """The options with every file read once; raises UsageError naming the option and the fault of its file."""
+def check_options(options: BootOptions, architectures: Sequence[Architecture] = (AMD64,)) -> Choices:
+    """The options with every file read once; raises UsageError naming the option and the fault of its file.
+
+    architectures: of the machines that get the files.
+    """
     if options.initrd and not options.kernel_image:
         raise UsageError("an initrd needs its kernel.", where="--initrd", next_step=KERNEL_IMAGE)
     kernels = {
@@ -340,8 +361,10 @@ def check_options(options: BootOptions) -> Choices:
     }
     if len(several := [option for option, value in kernels.items() if value]) > 1:
         raise UsageError(f"give {' or '.join(several)}, not both.", where=several[0])
+    _need_amd64([option for option, value in kernels.items() if value and option != "--kernel-deb"], architectures)
+    program = functools.partial(check_program, architectures=architectures)
     given: list[tuple[str, Path | None, Callable[[Path, str, bytes], None]]] = [
-        ("--containerd-binary", options.containerd_binary, check_program),
+        ("--containerd-binary", options.containerd_binary, program),
         ("--containerd-config", options.containerd_config, check_config),
         *(("--runtime-deb", path, check_deb) for path in options.runtime_debs),
         *(("--guest-deb", path, check_deb) for path in options.guest_debs),
@@ -349,7 +372,7 @@ def check_options(options: BootOptions) -> Choices:
         ("--kernel-image", options.kernel_image, check_kernel),
         ("--initrd", options.initrd, check_initrd),
     ]
-    programs = tuple(map(_bring_runtime, options.runtime_files))
+    programs = tuple(_bring_runtime(one, program) for one in options.runtime_files)
     brought = (*programs, *(bring(option, path, check) for option, path, check in given if path is not None))
     trees = tuple(bring_tree("--guest-file", file) for file in options.guest_files)
     places = [tree.destination for tree in trees if not tree.is_folder]
@@ -358,6 +381,16 @@ def check_options(options: BootOptions) -> Choices:
             raise UsageError(f"'{place}' is the destination of several files.", where="--guest-file")
     kernel = None if options.kernel_tree is None else kernel_tree(options.kernel_tree)
     return Choices(options=options, brought=brought, trees=trees, kernel=kernel)
+
+
+def _need_amd64(options: Sequence[str], architectures: Sequence[Architecture]) -> None:
+    """Raise UsageError for an option with a kernel's file, which memqos knows of amd64 alone."""
+    if options and (others := [one.name for one in architectures if one is not AMD64]):
+        raise UsageError(
+            f"it takes kernels of amd64 only, and the machines are {' and '.join(others)}.",
+            where=options[0],
+            next_step="Leave it out, or choose machines of amd64.",
+        )
 
 
 KERNEL_IMAGE = "Name it with --kernel-image."

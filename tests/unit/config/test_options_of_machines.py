@@ -28,7 +28,10 @@ def test_boot_options_follow_the_settings():
 
 
 def test_runtimes_that_no_image_has_get_handlers_where_a_daemon_runs_them():
-    given = {"runtime": "oci:./build/uxc,containerd+youki,docker+./x/other,runc", "runtime_binary": ["youki=./y"]}
+    given = {
+        "runtime": "oci:./build/uxc,containerd+youki,docker+./x/other,podman+./x/other,podman+youki,podman+crun,runc",
+        "runtime_binary": ["youki=./y"],
+    }
     options = boot_options(resolve(given, {}))
     assert options.runtime_files == (
         RuntimeBinary(name="youki", path=Path("y")),
@@ -37,3 +40,4 @@ def test_runtimes_that_no_image_has_get_handlers_where_a_daemon_runs_them():
     )
     assert options.handlers == ("youki",)
     assert options.docker_runtimes == ("other",)
+    assert options.podman_runtimes == ("other", "youki")

@@ -1,5 +1,8 @@
 """The place that settings mean, and settings that conflict."""
 
+import contextlib
+import struct
+
 import pytest
 
 from memqos.config.settings import resolve
@@ -30,6 +33,14 @@ def settings(environment=None, **given):
             "--runtime: rootless:crun needs a machine of a profile, in which memqos makes the user: --target names",
         ),
         (
+            {"target": NODE, "runtime": "podman+crun"},
+            "--runtime: podman.crun needs a machine of a profile, in which memqos starts Podman's service: --target",
+        ),
+        (
+            {"image": "fedora.qcow2", "runtime": "runc,podman+runc"},
+            "--runtime: podman.runc needs a machine of a profile, in which memqos starts Podman's service: --image",
+        ),
+        (
             {"target": NODE, "runtime": "oci:./uxc"},
             "--runtime: '.*uxc' is a file of this host, and --target names a machine to which no runtime is copied",
         ),
@@ -41,6 +52,16 @@ def settings(environment=None, **given):
 def test_what_no_place_can_be_is_refused_before_one_is_opened(given, told):
     with pytest.raises(UsageError, match=told):
         check_places(settings(**given))
+
+
+@pytest.mark.parametrize(("profile", "told"), [("trixie-arm64", ""), ("trixie", "is built for arm64, .* are amd64")])
+def test_a_program_is_for_the_cpu_of_its_profile(tmp_path, profile, told):
+    """183 is EM_AARCH64 (elf(5))."""
+    program = tmp_path / "uxc"
+    program.write_bytes(struct.pack("<4s12xHHIQQQIHHH6x", b"\x7fELF", 2, 183, 1, 0, 64, 0, 0, 64, 56, 0))
+    program.chmod(0o755)
+    with pytest.raises(UsageError, match=told) if told else contextlib.nullcontext():
+        check_places(settings(profile=profile, runtime=f"podman+{program}"))
 
 
 def test_environment_settings_of_booted_machines_do_not_conflict():

@@ -7,6 +7,7 @@ import pytest
 
 from memqos.errors import UsageError
 from memqos.model.node import CgroupVersion
+from memqos.vm.architecture import AMD64, ARM64, PPC64LE
 from memqos.vm.options import BootOptions, RuntimeBinary, check_options, kernel_words, passes_hugetlb
 from memqos.vm.profile import LegacyBoot
 from tests.unit.vm.samples import PROFILE
@@ -100,7 +101,8 @@ def test_a_file_that_changes_while_it_is_used_is_refused(write):
     ("option", "content", "mode", "words"),
     [
         ("runtime_binary", ELF, 0o644, "--runtime-binary: '.*' is not executable"),
-        ("runtime_binary", elf(machine=183), 0o755, "--runtime-binary: '.*' is built for another CPU"),
+        ("runtime_binary", elf(machine=183), 0o755, "--runtime-binary: '.*' is built for arm64, and .* are amd64"),
+        ("runtime_binary", elf(machine=3), 0o755, "--runtime-binary: '.*' is built for another CPU, .* are amd64"),
         ("runtime_binary", ELF[:40], 0o755, "--runtime-binary: '.*' is truncated: it has 40 bytes, less than an ELF"),
         ("runtime_binary", ELF[:100], 0o755, "--runtime-binary: '.*' is truncated: it has 100 bytes, .* end at 120"),
         (
@@ -120,6 +122,25 @@ def test_a_file_that_changes_while_it_is_used_is_refused(write):
 def test_a_file_unfit_for_its_option_is_rejected(write, option, content, mode, words):
     with pytest.raises(UsageError, match=words):
         check_options(options_with(option, write(content, mode=mode)))
+
+
+@pytest.mark.parametrize(("architecture", "machine"), [(AMD64, 62), (ARM64, 183), (PPC64LE, 21)])
+@pytest.mark.parametrize("option", ["runtime_binary", "containerd_binary"])
+def test_a_program_is_for_the_cpu_of_its_machines(write, option, architecture, machine):
+    options = options_with(option, write(elf(machine=machine)))
+    assert check_options(options, [architecture]).brought
+    for other in {AMD64, ARM64, PPC64LE} - {architecture}:
+        words = rf"is built for {architecture.name}, and the machines are {other.name}\. .*a build for {other.name}"
+        with pytest.raises(UsageError, match=words):
+            check_options(options, [other])
+        with pytest.raises(UsageError, match=rf"the machines are {other.name}\. .*run once for each architecture"):
+            check_options(options, [architecture, other])
+
+
+@pytest.mark.parametrize("option", ["kernel_image", "kernel_tree"])
+def test_a_kernels_file_is_for_amd64_alone(write, option):
+    with pytest.raises(UsageError, match=r"--kernel-(image|tree): it takes kernels of amd64 only, .* are arm64"):
+        check_options(BootOptions(**{option: write(KERNEL, "k")}), [AMD64, ARM64])
 
 
 @pytest.mark.parametrize("option", ["runtime_debs", "kernel_debs"])

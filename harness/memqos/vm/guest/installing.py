@@ -16,7 +16,7 @@ from memqos.target.base import CommandResult, Target, checked, version_in
 from memqos.vm.guest.sealed_runc import unseal_runc
 from memqos.vm.guest.view import packages_of, place_of
 from memqos.vm.kernel_tree import KernelTree
-from memqos.vm.options import Brought, Choices, passes_hugetlb
+from memqos.vm.options import BootOptions, Brought, Choices, passes_hugetlb
 from memqos.vm.profile import ReportedProgram
 from memqos.vm.qemu.machine import Machine
 from memqos.vm.trees import BroughtTree
@@ -213,8 +213,8 @@ def try_program(
         raise UnfitFileError(
             f"'{given}' does not run in the machine: {faults[0]}.",
             where=option,
-            next_step="Give a program for x86-64 that is static, or whose interpreter and libraries are in the machine "
-            "(`memqos vm shell` opens one).",
+            next_step="Give a static program for the machine's CPU, or one whose interpreter and libraries are in the "
+            "machine (`memqos vm shell` opens one).",
         )
     named, annotated = _named(answers["--version"]), _annotated(answers.get("features", {}))
     return named if named.version else annotated or named
@@ -320,7 +320,7 @@ def put_in(machine: Machine, choices: Choices) -> None:
         target.write(CONFIG, content, deadline=deadline, mode=0o644)
         machine.contents.hugetlb = passes_hugetlb(content)
         machine.note({"containerd_config": {**file.facts, "hugetlb": machine.contents.hugetlb}})
-    _tell_docker(machine, choices.options.docker_runtimes, deadline=deadline)
+    _tell_engines(machine, choices.options, deadline=deadline)
     if _told_containerd(machine, choices.options.handlers, deadline=deadline) or any(not file.name for file in files):
         restart_containerd(target, [file for file in files if not file.name] or files, deadline=deadline)
 
@@ -382,19 +382,24 @@ def _told_containerd(machine: Machine, names: Sequence[str], *, deadline: Deadli
 
 DOCKER_UNIT = "/etc/systemd/system/memqos-docker@.service"
 ADDED = "--add-runtime="
+PODMAN_CONFIG = "/etc/containers/containers.conf"
 
 
-def _tell_docker(machine: Machine, names: Sequence[str], *, deadline: Deadline) -> None:
-    """Configure the Docker Engine, which is not running yet, with these runtimes."""
-    if not names:
-        return
+def _tell_engines(machine: Machine, options: BootOptions, *, deadline: Deadline) -> None:
+    """Configure Docker and Podman, which are not running yet, with the runtimes that they do not know."""
     target = machine.target
-    unit = (target.read(DOCKER_UNIT, deadline=deadline) or b"").decode()
-    places = {name: program_place(machine, name, deadline=deadline) for name in names}
-    if more := "".join(f"{ADDED}{name}={place} " for name, place in places.items() if place):
-        changed = unit.replace(ADDED, f"{more}{ADDED}", 1)
-        target.write(DOCKER_UNIT, changed.encode(), deadline=deadline, mode=0o644)
+    docker, podman = (
+        {name: place for name in names if (place := program_place(machine, name, deadline=deadline))}
+        for names in (options.docker_runtimes, options.podman_runtimes)
+    )
+    if docker:
+        more = "".join(f"{ADDED}{name}={place} " for name, place in docker.items())
+        unit = (target.read(DOCKER_UNIT, deadline=deadline) or b"").decode().replace(ADDED, f"{more}{ADDED}", 1)
+        target.write(DOCKER_UNIT, unit.encode(), deadline=deadline, mode=0o644)
         checked(target.run(["systemctl", "daemon-reload"], deadline=deadline), where=target.address)
+    if podman:
+        rows = "".join(f"{json.dumps(name)} = [{json.dumps(place)}]\n" for name, place in podman.items())
+        target.write(PODMAN_CONFIG, f"[engine.runtimes]\n{rows}".encode(), deadline=deadline, mode=0o644)
 
 
 def program_place(machine: Machine, name: str, *, deadline: Deadline) -> str:
@@ -431,7 +436,7 @@ def install_packages(target: Target, files: Sequence[Brought | KernelTree], *, d
         raise UnfitFileError(
             f"{given} cannot be installed in this machine. dpkg said:\n{_said(told)}",
             where=files[0].option,
-            next_step="Name a package for the profile's Debian suite and amd64.",
+            next_step="Name a package for the profile's Debian suite and architecture.",
         )
     return tuple(names.text.split())
 

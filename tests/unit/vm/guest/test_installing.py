@@ -180,6 +180,15 @@ def test_docker_is_configured_with_a_new_runtime(bring):
     assert "systemctl daemon-reload" in guest.ran
 
 
+def test_podman_is_configured_with_new_runtimes(bring):
+    guest = Guest(version=UXC)
+    guest.target.put("/etc/containers/policy.json", b"{}")
+    brought = bring("runtime_binary", b"#!/bin/sh\n", runtime="uxc.dist", podman_runtimes=("uxc.dist", "missing"))
+    put_in(guest.machine, brought)
+    config = tomllib.loads(guest.target.read("/etc/containers/containers.conf", deadline=soon()).decode())
+    assert config == {"engine": {"runtimes": {"uxc.dist": ["/usr/lib/memqos/runtimes/uxc.dist"]}}}
+
+
 def test_containerd_starts_again_with_its_configuration(bring):
     guest = Guest()
     put_in(guest.machine, bring("containerd_config", b"version = 2\n"))

@@ -92,7 +92,7 @@ def test_a_program_that_does_not_run_is_the_persons_to_mend(told, content, words
         UsageError, match=f"--runtime-binary: './my-runc' does not run in the machine: .*{words}"
     ) as caught:
         told(content)
-    assert "Give a program for x86-64 that is static" in caught.value.next_step
+    assert "Give a static program for the machine's CPU" in caught.value.next_step
 
 
 def test_a_program_cut_off_does_not_run(told):
