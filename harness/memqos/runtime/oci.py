@@ -277,7 +277,8 @@ class OciRuntime:
         found = oci_commands.version_of(result.text)
         if not result.status and found is not None:
             return found
-        if self._oci.modelled or result.status in oci_commands.NOT_STARTED:
+        oci_commands.need_start(result, runtime=self._name, where=self._target.address)
+        if self._oci.modelled:
             raise self._error("version", result)
         # The specification has no such option.
         return RuntimeVersion(name=self._places.name, version="", api_version="OCI")
@@ -496,5 +497,4 @@ class OciRuntime:
         return result
 
     def _error(self, method: str, result: CommandResult) -> RuntimeCallError:
-        said = (result.error_text.strip() or result.text.strip())[-600:]
-        return command_refusal(method, f"status {result.status}", f"{self._name}: {said or 'no reason given'}")
+        return command_refusal(method, f"status {result.status}", f"{self._name}: {oci_commands.words_of(result)}")

@@ -14,7 +14,7 @@ from typing import Any
 
 from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.versions import Feature, RuntimeName, Traits
-from memqos.errors import MachineryError, RuntimeCallError
+from memqos.errors import EnvironmentNotAbleError, MachineryError, RuntimeCallError
 from memqos.model.node import CgroupDriver
 from memqos.runtime.base import Capability, ContainerState, ContainerStatus, RuntimeVersion
 from memqos.runtime.delegation import Delegation
@@ -24,7 +24,6 @@ from memqos.target.base import CommandResult
 __all__ = [
     "BUNDLES",
     "GONE",
-    "NOT_STARTED",
     "ROOTS",
     "BundleFolders",
     "SeenContainer",
@@ -39,8 +38,10 @@ __all__ = [
     "killing",
     "looking",
     "making",
+    "need_start",
     "program_of",
     "seen",
+    "words_of",
 ]
 
 ROOTS = "/var/lib/memqos/rootfs"
@@ -177,7 +178,7 @@ cat "$bundle/events.json"
 _SELDOM = "3600s"
 """The interval between stats reports, if those are not what is needed."""
 
-NOT_STARTED = frozenset({126, 127})
+_NOT_STARTED = frozenset({126, 127})
 """The statuses with which a shell reports that a program cannot be started."""
 
 GONE = 9
@@ -413,6 +414,21 @@ def command_refusal(method: str, code: str, details: str) -> RuntimeCallError:
         where=method,
         data={"method": method, "code": code, "details": said},
     )
+
+
+def words_of(result: CommandResult) -> str:
+    """The end of a command's own words, its errors if it has any."""
+    return (result.error_text.strip() or result.text.strip())[-600:] or "no reason given"
+
+
+def need_start(result: CommandResult, *, runtime: str, where: str) -> None:
+    """Raise EnvironmentNotAbleError for a runtime's command that the machine could not start."""
+    if result.status in _NOT_STARTED:
+        raise EnvironmentNotAbleError(
+            f"{runtime} does not start: {words_of(result)}",
+            where=where,
+            next_step="Install a build for that machine's CPU, with its interpreter and libraries.",
+        )
 
 
 def version_of(text: str) -> RuntimeVersion | None:

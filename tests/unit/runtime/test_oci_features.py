@@ -8,7 +8,7 @@ import pytest
 from memqos.engine.translate.memory_policy import MemoryPolicy
 from memqos.engine.translate.requested import OciRequest
 from memqos.engine.translate.versions import DRIVEN_DIRECTLY, traits_of_program
-from memqos.errors import RuntimeCallError, UsageError
+from memqos.errors import EnvironmentNotAbleError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.runtime.base import Capability
 from memqos.runtime.oci import OciRuntime
@@ -54,10 +54,13 @@ def test_a_runtime_without_version_features_and_help_is_taken_to_have_runcs_comm
     assert "--systemd-cgroup" in made
 
 
-def test_a_runtime_that_cannot_be_started_is_an_error() -> None:
+@pytest.mark.parametrize(
+    ("status", "words"), [(127, "uxc: No such file or directory"), (126, "uxc: Exec format error")]
+)
+def test_a_runtime_that_the_target_cannot_start_is_not_the_machinerys_failure(status: int, words: str) -> None:
     host = told()
-    host.answers["--version"] = (127, b"", b"uxc: not found")
-    with pytest.raises(RuntimeCallError, match="not found"):
+    host.answers["--version"] = (status, b"", f"{words}\n".encode())
+    with pytest.raises(EnvironmentNotAbleError, match=f"oci:uxc does not start: {words} Install a build"):
         host.runtime.greet(deadline=soon())
 
 
