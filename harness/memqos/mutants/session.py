@@ -17,6 +17,7 @@ from pathlib import Path
 
 from memqos.claims import Claim
 from memqos.clock import Deadline
+from memqos.config import table
 from memqos.config.runtime_files import RuntimeFile
 from memqos.config.settings import Settings
 from memqos.config.systems import SystemKey, systems_of
@@ -78,6 +79,7 @@ def open_rigs(
             where=settings.origins["target" if settings.target else "image"],
             next_step="Let memqos boot one: --profile.",
         )
+    _need_runtimes_of_images(settings, runtimes)
     # What lanes still do after an interrupt fails once the machine has ended. They end before their folder is removed.
     with (
         tempfile.TemporaryDirectory(prefix="memqos-mutants-") as folder,
@@ -112,6 +114,21 @@ def open_rigs(
         named = ", ".join(runtimes)
         name = f"{systems[0].profile}/{systems[0].topology}, {named}, {systems[0].driver} driver"
         yield name, (opening.rig(system) for system in systems)
+
+
+def _need_runtimes_of_images(settings: Settings, runtimes: Sequence[str]) -> None:
+    """Raise UsageError for an OCI runtime that is not in memqos's images, or that a file would replace."""
+    origin = settings.origins["runtime"]
+    check_places(dataclasses.replace(settings, runtime=tuple(runtimes)))
+    files = {file.name: f"'{file.path}'" for file in settings.runtime_binary if file.option == origin}
+    for one in runtimes:
+        name = table.oci_runtime(one)
+        if name in files or not (one in table.RUNTIMES or one.startswith(table.BY_HANDLER)):
+            raise UsageError(
+                f"{files.get(name, one)} is not an OCI runtime of memqos's images, and mutants replace those alone.",
+                where=origin,
+                next_step="Name one of those, such as oci:runc or containerd+crun.",
+            )
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memqos.cli.main import run
+from memqos.mutants import session
 from memqos.mutants.programs import oci_runtime
 from tests.documents import misfits
 
@@ -105,6 +106,26 @@ def test_a_program_with_a_fixed_fault(tmp_path: Path, capsys) -> None:
 )
 def test_a_users_mistake(options: tuple[str, ...], told: str, capsys) -> None:
     assert run(["mutants", *options]) == 4
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("runtime", "told"),
+    [
+        ("oci:youki", "--runtime: there is no runtime 'oci:youki'."),
+        ("containerd+./none", "--runtime: 'none' cannot be read"),
+        ("oci:runc,oci:FOLDER/uxc", "/uxc' is not an OCI runtime of memqos's images, and mutants replace those alone."),
+        ("oci:FOLDER/runc", "/runc' is not an OCI runtime of memqos's images, and mutants replace those alone."),
+    ],
+)
+def test_a_runtime_that_no_image_has_is_refused_before_a_machine_boots(
+    runtime: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.setattr(session, "check_host", lambda _: pytest.fail("a machine would boot"))
+    for name in ("runc", "uxc"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    assert run(["mutants", "--runtime", runtime.replace("FOLDER", str(tmp_path))]) == 4
     assert told in capsys.readouterr().err
 
 
