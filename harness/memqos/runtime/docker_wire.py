@@ -63,7 +63,10 @@ _STATES = {
     "paused": ContainerState.RUNNING,
     "exited": ContainerState.EXITED,
     "dead": ContainerState.EXITED,
+    "initialized": ContainerState.CREATED,
+    "stopped": ContainerState.EXITED,
 }
+"""The last two are Podman's own: not started yet, and ended but not cleaned up (libpod/define/containerstate.go)."""
 _NOT_IN_UPDATES = "OomScoreAdj"
 
 
@@ -194,6 +197,9 @@ def status_from(document: Mapping[str, Any]) -> ContainerStatus:
         raise MachineryError("Docker's answer about a container has no state.", data={"answer": dict(document)})
     state = _STATES.get(str(said.get("Status")), ContainerState.UNKNOWN)
     exit_code = int(said.get("ExitCode", 0)) if state is ContainerState.EXITED else None
+    if exit_code is not None and exit_code < 0:
+        # Podman's -1: conmon recorded no exit (libpod waitForExitFileAndSync).
+        state, exit_code = ContainerState.UNKNOWN, None
     reason = "" if exit_code is None else "Error" if exit_code else "Completed"
     return ContainerStatus(
         state=state,

@@ -254,6 +254,12 @@ def test_what_is_no_amount_is_not_sent(engine: Engine, runtime: DockerRuntime) -
         ({"Status": "exited", "ExitCode": 137, "OOMKilled": True}, (ContainerState.EXITED, 137, "OOMKilled")),
         ({"Status": "dead", "ExitCode": 137}, (ContainerState.EXITED, 137, "Error")),
         ({"Status": "restarting"}, (ContainerState.UNKNOWN, None, "")),
+        # Podman's own.
+        ({"Status": "initialized", "ExitCode": 0}, (ContainerState.CREATED, None, "")),
+        ({"Status": "stopped", "ExitCode": 137, "OOMKilled": True}, (ContainerState.EXITED, 137, "OOMKilled")),
+        ({"Status": "stopped", "ExitCode": 0}, (ContainerState.EXITED, 0, "Completed")),
+        ({"Status": "stopped", "ExitCode": -1}, (ContainerState.UNKNOWN, None, "")),
+        ({"Status": "stopping", "ExitCode": 0}, (ContainerState.UNKNOWN, None, "")),
     ],
 )
 def test_states(
