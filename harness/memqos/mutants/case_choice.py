@@ -37,7 +37,8 @@ _VALUES_OF = {
 _BASE = frozenset({"create", "start"})
 
 _OF_VERBS: Mapping[str, tuple[frozenset[str], float]] = {
-    "left_alone": (_BASE | {"update", LATER}, 9),
+    "left_alone": (_BASE | {"update", "exec", LATER}, 10),
+    "updated_in_use": (_BASE | {"update"}, 5),
     "exec_in_it": (_BASE | {"exec"}, 5),
     "stats_requested": (_BASE | {"state"}, 5),
     "made_again": (_BASE | {"update", "delete"}, 5),
@@ -67,6 +68,8 @@ _OF_VERBS: Mapping[str, tuple[frozenset[str], float]] = {
     "sandbox_updated": (frozenset({"sandbox update"}), 2),
     "driver": (frozenset({"RuntimeConfig"}), 1),
     "limited_below_use": (frozenset({"update", "oom"}), 7),
+    "reports_no_more": (frozenset({"status"}), 2),
+    "stats_in_time": (frozenset({"stats"}), 3),
 }
 """By the verb of a claim, the verbs and words of its case, and about how many seconds it takes."""
 
@@ -75,13 +78,13 @@ _OF_CALLS: Mapping[str, frozenset[str]] = {
     "RunPodSandbox": frozenset({"sandbox_in_its_parent", "sandbox_as_it_comes", "second_sandbox"}),
     "UpdatePodSandboxResources": frozenset({"sandbox_updated"}),
     "RemovePodSandbox": frozenset({"left_by_few"}),
-    "PodSandboxStats": frozenset({"pod_uses", "pod_counts_uses"}),
-    "ListPodSandboxStats": frozenset({"lists_pod_uses"}),
+    "PodSandboxStats": frozenset({"pod_uses", "pod_counts_uses", "pod_uses_under_load"}),
+    "ListPodSandboxStats": frozenset({"lists_pod_uses", "lists_pod_counts_uses", "lists_pod_uses_under_load"}),
     "RemoveContainer": frozenset({"left_by_few", "neighbour_stopped", "made_again"}),
     "StopContainer": frozenset({"neighbour_stopped"}),
-    "ContainerStatus": frozenset({"reports_resources", "oom_kill_reported"}),
-    "ContainerStats": frozenset({"uses", "uses_under_load"}),
-    "ListContainerStats": frozenset({"lists_uses"}),
+    "ContainerStatus": frozenset({"reports_resources", "reports_no_more", "oom_kill_reported"}),
+    "ContainerStats": frozenset({"uses", "uses_under_load", "stats_in_time"}),
+    "ListContainerStats": frozenset({"lists_uses", "lists_uses_under_load"}),
     "ExecSync": frozenset({"exec_is_charged", "exec_is_alike", "exec_is_bound"}),
     "RuntimeConfig": frozenset({"driver"}),
 }
@@ -172,7 +175,8 @@ class CaseChoice:
         containers = 2 if LATER in passed and request.later else _CONTAINERS.get(case.asks.verb, 1)
         if (fault.only.container or 1) > containers:
             return False
-        if (fault.only.again and case.asks.verb != _RESTARTS) or (fault.only.entered and "exec" not in passed):
+        enters = "exec" in passed and LATER not in passed  # after its updates: they are not of an entered container
+        if (fault.only.again and case.asks.verb != _RESTARTS) or (fault.only.entered and not enters):
             return False
         number = fault.only.update
         return (number is None or len(request.updates) >= number) and self._shows_in(fault, request, passed)
@@ -192,7 +196,9 @@ class CaseChoice:
             return False
         if fault.of and case.asks.verb not in _CONTAINERS and not request.later:
             return False
-        return not fault.request or any(_alters_call(fault, one) for one in _calls_of(request, verb))
+        if not fault.request or any(_is_beside_resources(one.field) for one in fault.request):
+            return True
+        return any(_alters_call(fault, one) for one in _calls_of(request, verb))
 
     def _calls(self, case: Case, request: RequestCase, verb: str) -> int:
         """How many calls of this verb a case makes."""
@@ -232,6 +238,15 @@ def _calls_of(case: RequestCase, verb: str) -> Iterator[dict[str, Any]]:
     for resources in case.updates if verb == "update" else (case.create,):
         asked = cri_wire.message_json(cri_wire.resources_to_wire(resources))
         yield {"linux": asked} if verb == "update" else {"config": {"linux": {"resources": asked}}}
+
+
+_RESOURCES = ("linux", "config/linux/resources")
+"""The resources in the messages of UpdateContainerResources and CreateContainer."""
+
+
+def _is_beside_resources(field: str) -> bool:
+    """Whether a changed field of a message is none of a container's resources, so that any request shows it."""
+    return not any(field == one or field.startswith(f"{one}/") for one in _RESOURCES)
 
 
 def _alters_call(fault: CriFault, document: dict[str, Any]) -> bool:
@@ -292,5 +307,7 @@ def _asked_files(case: AnyRequestCase) -> frozenset[str]:
         for field, file in _FILES.items():
             if value := getattr(words, field, None):
                 found[file] = "max" if value == -1 else str(value)
+        for size, limit in getattr(words, "hugepage_limits", None) or ():
+            found |= {f"hugetlb.{size}.{name}": str(limit) for name in ("max", "rsvd.max")}
         found.update(getattr(words, "unified", {}))
     return frozenset(file for file, text in found.items() if text not in {"0", "max"})

@@ -20,6 +20,7 @@ from memqos.engine.translate.versions import RuntimeName, traits_of
 from memqos.errors import RuntimeCallError
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
+from memqos.model.pod import ContainerKind
 from memqos.mutants import cri_server
 from memqos.mutants.cri_server import WrongServer
 from memqos.mutants.programs.oci_runtime import Counts, applies, changed, write_all
@@ -41,8 +42,10 @@ _VERBS = {"StartContainer": "create", "UpdateContainerResources": "update", "upd
 """The OCI runtime verb for each method of the fake; its start also creates."""
 _OF_PROGRAMS = frozenset(
     {
-        "uses", "uses_under_load", "pod_uses", "pod_counts_uses", "lists_uses", "lists_pod_uses", "exec_is_charged",
-        "exec_is_bound", "oom_kill_reported", "group_is_killed", "limited_below_use",
+        "uses", "uses_under_load", "stats_in_time", "pod_uses", "pod_uses_under_load", "pod_counts_uses", "lists_uses",
+        "lists_uses_under_load", "lists_pod_uses", "lists_pod_uses_under_load", "lists_pod_counts_uses",
+        "exec_is_charged", "exec_is_bound", "oom_kill_reported", "group_is_killed", "limited_below_use",
+        "updated_in_use",
     }
 )  # fmt: skip
 """The verbs of claims about what a program in a container does."""
@@ -242,9 +245,13 @@ class FakeRig:
         if mutant.cri is not None and self._runtime.startswith("oci:"):
             return "no CRI server is above the runtime"
         if mutant.oci is None:
-            return ""
+            waits = mutant.plan is not None and any(map(self._has_init_containers, mutant.plan.pods))
+            return "init containers do not end on the fakes" if waits else ""
         missing = [one.file for one in mutant.oci.write if one.file not in self._files]
         return f"the fakes have no {missing[0]}" if missing else missing_part(mutant.oci)
+
+    def _has_init_containers(self, pod: str) -> bool:
+        return any(one.kind is ContainerKind.INIT for one in self._catalogue.pod(pod).init_containers)
 
     @cached_property
     def _files(self) -> frozenset[str]:

@@ -88,6 +88,8 @@ cri = { %s }
     ('method = "CreateContainer", number = 2, skip = true', {"lifecycle/container-restart"}, {"requests/limit"}),
     ('method = "CreateContainer", request = [{ do = "drop", field = "config/linux/resources/cpu_quota" }]',
      {"requests/quota"}, {"requests/shares", "requests/refuses-missing-cpu"}),
+    ('method = "CreateContainer", request = [{ do = "set", field = "sandbox_config/linux/cgroup_parent", to = "/" }]',
+     {"requests/limit", "requests/nothing"}, {"refusal/refuses-missing-cpu"}),
     ('method = "ContainerStats", reply = [{ do = "drop", field = "stats" }]', {"cri/stats-usage"}, {"cri/pod-stats"}),
     ('method = "Version", skip = true', set(), {"requests/limit"}),
 ])  # fmt: skip
@@ -117,3 +119,13 @@ def test_a_huge_page_limit_is_a_field_without_a_section(tried) -> None:
     several = tried("create", 'requires = ["hugepageLimits"]')
     assert "requests/everything-with-huge-pages" in several
     assert all("huge" in name for name in several)
+
+
+def test_a_write_of_no_limit_of_huge_pages_shows_where_there_is_one(tmp_path) -> None:
+    file = tmp_path / "mine.toml"
+    fault = 'oci = { on = ["start"], write = [{ file = "hugetlb.2MB.max", text = "max" }] }'
+    file.write_text(CRI.replace("CRI server", "OCI runtime").replace("cri = { %s }", fault))
+    [mutant] = load_mutants([file], shipped=False)
+    found = {one.claim.id for one in CHOICE.candidates(mutant)}
+    assert "requests/huge-pages" in found
+    assert "requests/limit" not in found

@@ -248,6 +248,27 @@ class Leaves(Lives):
         self.left += ["processes containerd-shim", "processes sshd"]
 
 
+class ThrottlesOnUpdate(Lives):
+    """Its updates write a memory.high of 0 first, and the kernel swaps the container out."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.fake.update(handle, resources, deadline=deadline)
+        self.cgroups.show(self.path(handle), "memory.events", "low 0\nhigh 3\nmax 0\noom 0\noom_kill 0\n")
+        self.cgroups.show(self.path(handle), "memory.swap.current", "4096\n")
+
+
+class HasNoSwapFile(Lives):
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        super().start(handle, deadline=deadline)
+        self.cgroups.lose_file(self.path(handle), "memory.swap.current")
+
+
+def test_what_is_taken_is_not_observable_without_the_file() -> None:
+    events, swap = asked(VERBS["update-takes-nothing"], HasNoSwapFile)
+    assert events.verdict is Verdict.CONFORMS
+    assert (swap.verdict, swap.why_not) == (Verdict.NOT_OBSERVABLE, "the cgroup has no memory.swap.current")
+
+
 OF_UPDATES = {
     "memory.min", "memory.low", "memory.high", "memory.max", "memory.swap.max", "memory.oom.group", "cpu.weight",
     "cpu.max", "cpuset.cpus", "cpuset.mems",
@@ -275,6 +296,8 @@ OF_UPDATES = {
         (Leaves, "leaves-no-units", {"units"}),
         (Leaves, "leaves-no-processes", {"processes"}),
         (Drifts, "stays", {"memory.high"}),
+        (ResetsOnExec, "stays", {"memory.high"}),
+        (ThrottlesOnUpdate, "update-takes-nothing", {"memory.events", "memory.swap.current"}),
     ],
 )
 def test_a_wrong_runtime_is_found_by_its_knob(

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.translate.runtimes import TRIXIE
-from memqos.errors import RuntimeCallError
+from memqos.errors import NonconformanceError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
@@ -21,7 +23,7 @@ from memqos.node.fake import NoRecorder
 from memqos.node.requests.cri_calls import CriVerbs
 from memqos.node.requests.reported import said
 from memqos.place.fake import FakePlace
-from memqos.runtime.base import Capability
+from memqos.runtime.base import Capability, ContainerState
 from tests.unit.node.asked import CATALOGUE, Asked, deviating, verbs_asked_of
 
 MIB = 1 << 20
@@ -32,6 +34,17 @@ Verb = Callable[[CriVerbs], Sequence[Finding]]
 
 class Speaks(Asked):
     """A fake whose containers use what their programs ask for: 16 MiB, or are killed beyond their limit."""
+
+    now = 1_800_000_000
+    """Seconds of its machine's clock."""
+
+    def __init__(self, place: Any, driver: Any) -> None:
+        super().__init__(place, driver)
+        place.target.on(("date", "+%s"), lambda *_: (0, b"%d\n" % self.now, b""))
+
+    def stats(self, handle: Any, *, deadline: Any) -> Any:
+        told = self.fake.stats(handle, deadline=deadline)
+        return {**told, "memory": {"timestamp": str(self.now * 10**9), **told["memory"]}}
 
     def start(self, handle: Any, *, deadline: Any) -> None:
         self.fake.start(handle, deadline=deadline)
@@ -86,6 +99,8 @@ UNTOLD = {
     "runtime-config-driver": "the runtime does not support RuntimeConfig, or reports it only for its default handler",
     "stats-swap": "the runtime's answer has no swap.swap_usage_bytes",
     "stats-pressure": "the runtime's answer has no memory.psi",
+    "listed-stats-swap": "the runtime's answer has no swap.swap_usage_bytes",
+    "pod-stats-of-containers-swap": "the runtime's answer has no swap.swap_usage_bytes",
 }
 """What the fake does not report, by the claim's name."""
 
@@ -100,8 +115,26 @@ def test_a_right_runtime_conforms(name: str, driver: CgroupDriver) -> None:
 
 @pytest.mark.parametrize(("name", "why"), UNTOLD.items())
 def test_an_unreported_value_is_not_observable(name: str, why: str) -> None:
-    [found] = asked(VERBS[name])
+    *_, found = asked(VERBS[name])
     assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, why)
+
+
+def test_stats_without_a_time_are_not_observable() -> None:
+    [found] = asked(VERBS["stats-timestamp"], HasNoTime)
+    assert (found.verdict, found.why_not) == (
+        Verdict.NOT_OBSERVABLE,
+        "the runtime's answer has no memory.timestamp",
+    )
+
+
+@pytest.mark.parametrize("name", ["oom-killed-is-reported", "status-says-created"])
+def test_a_status_of_a_container_that_has_ended_must_say_so(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memqos.node.requests.container_requests.REQUEST_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.requests.containers.CALL_SECONDS", 0.1)
+    monkeypatch.setattr("memqos.node.pods.population.HEARING_SECONDS", 0.1)
+    with pytest.raises(NonconformanceError, match=r"state of .* is running, expected exited") as error:
+        asked(VERBS[name], RunsForEver)
+    assert error.value.data["finding"].knob == "state"
 
 
 class WrongDriver(Speaks):
@@ -192,8 +225,7 @@ class SaysStatsTooHigh(Speaks):
     """As if it counted one megabyte of every 16 twice."""
 
     def stats(self, handle: Any, *, deadline: Any) -> Any:
-        told = self.fake.stats(handle, deadline=deadline)
-        return {"memory": {name: {"value": str(int(one["value"]) + MIB)} for name, one in told["memory"].items()}}
+        return _more(self.fake.stats(handle, deadline=deadline))
 
     def sandbox_stats(self, sandbox: Any, *, deadline: Any) -> Any:
         told = self.fake.sandbox_stats(sandbox, deadline=deadline)["linux"]["memory"]
@@ -218,6 +250,73 @@ class ListsTooMuch(Speaks):
 def _more(entry: Any) -> Any:
     values = {name: {"value": str(int(one["value"]) + MIB)} for name, one in entry["memory"].items()}
     return {**entry, "memory": values}
+
+
+class Remembers(Speaks):
+    """It answers each call with what it answered first, and memory grows between calls."""
+
+    def __init__(self, place: Any, driver: Any) -> None:
+        super().__init__(place, driver)
+        self.first: dict[str, Any] = {}
+
+    def _kept(self, name: str, ask: Callable[[], Any]) -> Any:
+        answer = self.first.setdefault(name, copy.deepcopy(ask()))
+        path = self.path(self.handles[-1])
+        for one in (path, path.parent):
+            self.use(one, 16 * MIB * (1 + len(self.asked)))
+        self.asked.append(name)
+        return answer
+
+    @functools.cached_property
+    def asked(self) -> list[str]:
+        return []
+
+    def listed_stats(self, sandbox: Any, *, deadline: Any) -> Any:
+        return self._kept("list", lambda: self.fake.listed_stats(sandbox, deadline=deadline))
+
+    def sandbox_stats(self, sandbox: Any, *, deadline: Any) -> Any:
+        return self._kept("pod", lambda: self.fake.sandbox_stats(sandbox, deadline=deadline))
+
+    def listed_sandbox_stats(self, sandbox: Any, *, deadline: Any) -> Any:
+        return self._kept("pods", lambda: self.fake.listed_sandbox_stats(sandbox, deadline=deadline))
+
+
+class ListsContainersOfPodsTooHigh(Speaks):
+    def listed_sandbox_stats(self, sandbox: Any, *, deadline: Any) -> Any:
+        told = self.fake.listed_sandbox_stats(sandbox, deadline=deadline)
+        return [
+            {**one, "linux": {**one["linux"], "containers": [_more(inner) for inner in one["linux"]["containers"]]}}
+            for one in told
+        ]
+
+
+class ClockIsLate(Speaks):
+    def stats(self, handle: Any, *, deadline: Any) -> Any:
+        told = super().stats(handle, deadline=deadline)
+        told["memory"]["timestamp"] = str((self.now - 10) * 10**9)
+        return told
+
+
+class HasNoTime(Speaks):
+    def stats(self, handle: Any, *, deadline: Any) -> Any:
+        return self.fake.stats(handle, deadline=deadline)
+
+
+class SaysMore(Speaks):
+    def status(self, handle: Any, *, deadline: Any) -> Any:
+        told = self.fake.status(handle, deadline=deadline)
+        unified = {**told.resources.unified, "memory.low": "4096"}
+        return dataclasses.replace(
+            told, resources=dataclasses.replace(told.resources, memory_limit_in_bytes=MIB, unified=unified)
+        )
+
+
+class RunsForEver(Speaks):
+    """It reports what has ended as running."""
+
+    def status(self, handle: Any, *, deadline: Any) -> Any:
+        told = self.fake.status(handle, deadline=deadline)
+        return dataclasses.replace(told, state=ContainerState.RUNNING) if handle.name == "requested" else told
 
 
 class ListsNothing(Speaks):
@@ -371,6 +470,20 @@ class OtherCode(Speaks):
         (ListsNothing, "pod-stats-of-containers", {"entries"}),
         (ListsTwice, "listed-stats", {"entries"}),
         (FailsToList, "listed-pod-stats", {"entries"}),
+        (ListsTooMuch, "listed-stats-more", {"available", "page faults", "major page faults"}),
+        (ListsTooMuch, "pod-stats-of-containers-more", {"available", "page faults", "major page faults"}),
+        (ListsTooMuch, "listed-pod-stats-page-faults", {"page faults", "major page faults"}),
+        (Remembers, "listed-stats-under-load", {"usage", "working set"}),
+        (Remembers, "pod-stats-under-load", {"usage", "working set"}),
+        (Remembers, "listed-pod-stats-under-load", {"usage", "working set"}),
+        (ListsContainersOfPodsTooHigh, "listed-pod-stats-of-containers", {"usage", "working set", "rss"}),
+        (ListsNothing, "listed-pod-stats-of-containers", {"entries"}),
+        (ClockIsLate, "stats-timestamp", {"timestamp"}),
+        (
+            SaysMore,
+            "status-says-no-more",
+            {"ContainerStatus.memory_limit_in_bytes", "ContainerStatus.unified.memory.low"},
+        ),
         (ForgetsTheScore, "status-says-created", {"ContainerStatus.oom_score_adj"}),
         (ForgetsHugePages, "status-says-huge-pages", {"ContainerStatus.hugepage_limits"}),
         (SaysTheLimitAsAvailable, "stats-usage", {"available"}),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from memqos.catalog.requests import AnyRequestCase, OciRequestCase
 from memqos.cgroupfs.tree import CgroupTree
-from memqos.clock import SYSTEM_CLOCK, Deadline, wait, wait_or_last
+from memqos.clock import SYSTEM_CLOCK, Deadline, wait_or_last
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.answer.unrequested_files import Unnamed, unnamed_findings
@@ -54,6 +54,7 @@ from memqos.node.pods.refusal import (
     taken_next,
     unobservable_request,
 )
+from memqos.node.requests.ends import check_ended, nonconforming
 from memqos.node.requests.native_requests import ask_for_container, ask_for_update
 from memqos.node.requests.reported import oom_event_findings, stats_findings
 from memqos.node.requests.surroundings import (
@@ -321,14 +322,14 @@ class Requests:
                 return [told, self.nothing_left(pod, below), self._next(pod, error, told)]
             if must := why or container.refusal:
                 return [taken_finding(must, container, update=bool(number))]
-            if 0 < number < len(case.updates) and (wrong := self._wrong(container, pod, handle)):
+            if 1 < len(case.updates) > number and (wrong := self._wrong(container, pod, handle)):
                 return wrong
         assert handle is not None  # noqa: S101 - the first request creates it
         taken = request_finding(Verdict.CONFORMS, update=bool(case.updates), expected="taken", observed="taken")
         return [taken, *self.shown(container, pod, handle)]
 
     def _wrong(self, container: RequestedContainer, pod: AdmittedPod, handle: ContainerHandle) -> list[Finding]:
-        """Deviations after an update that is not the last."""
+        """Deviations after a request that is not the last, for a case with several updates."""
         return [one for one in self.shown(container, pod, handle) if one.verdict is Verdict.DEVIATES]
 
     def _create(self, pod: AdmittedPod, request: AnyRequest, name: str = NAME) -> ContainerHandle:
@@ -445,7 +446,7 @@ class Requests:
         try:
             yield
         except BaseException:
-            with contextlib.suppress(MachineryError):
+            with contextlib.suppress(MachineryError, NonconformanceError):
                 self.remove(pod, name)
             raise
         self.remove(pod, name)
@@ -470,16 +471,17 @@ class Requests:
             outside = outside_finding(path, subject=subject, state=ContainerState.RUNNING, where=where)
             # It cannot be killed there: only the runtime knows where it runs.
             self.runtime.stop(handle, grace=0, deadline=deadline)
-        wait(
+        status = wait_or_last(
             "the runtime knows that the container has ended",
             lambda: self.runtime.status(handle, deadline=_soon()),
             until=lambda status: status.state is not ContainerState.RUNNING,
             deadline=deadline,
         )
-        self.runtime.remove(handle, deadline=deadline)
+        if outside is None and status.state is ContainerState.RUNNING:
+            check_ended(self.tree, path, status, deadline=_soon())
+        self.runtime.remove(handle, deadline=_soon())
         if outside is not None:
-            said = f"{outside.knob} of {outside.subject} is {outside.observed}, expected {outside.expected}"
-            raise NonconformanceError(said, data={"finding": outside})
+            raise nonconforming(outside)
 
 
 def _resources_of(requests: Iterable[AnyRequest]) -> list[ContainerResources | OciResources]:

@@ -9,18 +9,19 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from memqos.clock import SYSTEM_CLOCK, Deadline, wait
+from memqos.clock import SYSTEM_CLOCK, Deadline, wait, wait_or_last
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, PROCESSES
 from memqos.engine.translate.requested import requested
-from memqos.errors import NonconformanceError, RuntimeCallError, UsageError
+from memqos.errors import RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
 from memqos.node.pods.population import place_outside
 from memqos.node.pods.refusal import NAME, SUBJECT, refused_finding
 from memqos.node.requests.container_requests import Requests
+from memqos.node.requests.ends import check_ended, nonconforming
 from memqos.runtime.base import (
     ContainerHandle,
     ContainerSpec,
@@ -32,9 +33,11 @@ from memqos.runtime.base import (
 from memqos.threads import submit
 from memqos.workload.command import PROGRAM, Command, Hold, arguments
 
-__all__ = ["Containers", "observed", "soon"]
+__all__ = ["HELD", "Containers", "observed", "soon"]
 
 CALL_SECONDS = 60.0
+HELD = 16 << 20
+"""Bytes of a program that fits below all limits of a container with programs that use memory."""
 BETWEEN_LOOKS = 0.1
 """Seconds between two looks at a program that takes two seconds or more."""
 _NOTHING = ContainerResources()
@@ -133,8 +136,7 @@ class Containers:
             self.requests.runtime.start(self.made(_NOTHING, pod=pod, name=f"{name}-next"), deadline=soon())
         except RuntimeCallError:
             return error
-        said = f"{told.knob} of {told.subject} is {told.observed}, expected {told.expected}"
-        return NonconformanceError(said, data={"finding": told})
+        return nonconforming(told)
 
     def cgroup_of(self, handle: ContainerHandle) -> CgroupPath:
         """A container's own cgroup."""
@@ -143,6 +145,17 @@ class Containers:
     def files(self, path: CgroupPath, names: Sequence[str]) -> Mapping[str, FileText]:
         """These files of a cgroup."""
         return self.requests.tree.read_cgroups([path], names, deadline=soon()).cgroups[path].files
+
+    def settled(self, handle: ContainerHandle, size: int) -> CgroupPath:
+        """Wait until the program uses this many bytes; its cgroup."""
+        path = self.cgroup_of(handle)
+        wait(
+            "the program has its memory",
+            lambda: self.files(path, ("memory.current",))["memory.current"],
+            until=lambda text: isinstance(text, str) and int(text) >= size,
+            deadline=soon(),
+        )
+        return path
 
     def entered(self, handle: ContainerHandle, score: int, program: Command) -> tuple[int, list[Finding]]:
         """The exit code of a program that the runtime execs in a container, and what was seen of it while it ran.
@@ -185,13 +198,15 @@ class Containers:
         return self.ended(handle)
 
     def ended(self, handle: ContainerHandle) -> ContainerStatus:
-        """Its status once it has ended."""
-        return wait(
+        """Its status once it has ended; NonconformanceError if it reports another state although no process is left."""
+        status = wait_or_last(
             "the container has ended",
             lambda: self.requests.runtime.status(handle, deadline=soon()),
             until=lambda status: status.state is ContainerState.EXITED,
             deadline=soon(),
         )
+        check_ended(self.requests.tree, self.cgroup_of(handle), status, deadline=soon())
+        return status
 
 
 def observed(knob: str, expected: str, seen: str, *, cgroup: str = "", why_not: str = "") -> Finding:

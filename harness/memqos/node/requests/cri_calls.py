@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from memqos.catalog.requests import RequestCase
 from memqos.cgroupfs import parse
-from memqos.clock import SYSTEM_CLOCK, wait
+from memqos.clock import SYSTEM_CLOCK
 from memqos.engine.answer.finding import Finding, Subject
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.plan import Level
@@ -22,10 +22,11 @@ from memqos.model.path import CgroupPath
 from memqos.node.behaviour.oom import OOM_EXIT_CODE, exit_code_of_kill, reason_of_kill
 from memqos.node.pods.refusal import NAME, SUBJECT
 from memqos.node.requests.container_requests import Requests
-from memqos.node.requests.containers import Containers, observed, soon
-from memqos.node.requests.reported import FILES, figure_finding, stock_of
+from memqos.node.requests.containers import HELD, Containers, observed, soon
+from memqos.node.requests.reported import FILES, asked_in_all, figure_finding, stock_of, text_of, unrequested
 from memqos.node.requests.verbs import verb
 from memqos.runtime.base import ContainerHandle, ContainerState
+from memqos.target.base import checked
 from memqos.workload.command import PROGRAM, Anon, Hold, arguments
 
 __all__ = ["CriVerbs"]
@@ -33,14 +34,13 @@ __all__ = ["CriVerbs"]
 _MIB = 1 << 20
 LIMIT = 48 * _MIB
 """The limit of a container whose programs use memory, without swap."""
-HELD = 16 * _MIB
-"""What a program uses that fits."""
 TOO_MUCH = 64 * _MIB
 SCORE = 500
 """An oom_score_adj that no process has by itself."""
 GONE = "its cgroup is gone"
 LIMITED = ContainerResources(memory_limit_in_bytes=LIMIT, memory_swap_limit_in_bytes=LIMIT)
 _LOOKS = 3
+_NANOSECONDS = 10**9
 _APART = 0.7
 """Seconds between two looks."""
 
@@ -78,73 +78,125 @@ class CriVerbs:
     def uses(self, *names: str) -> Sequence[Finding]:
         """ContainerStats of a container at rest. names: of figures."""
         with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
-            self._settled(handle)
+            self.containers.settled(handle, HELD)
             return self._asked_of_stats(names, handle)
+
+    @verb
+    def stats_in_time(self) -> Sequence[Finding]:
+        """The timestamp of ContainerStats is between the machine's clock before and after the call."""
+        with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
+            self.containers.settled(handle, HELD)
+            before = self._clock()
+            told = _mapping(self.containers.cri.stats(handle, deadline=soon()).get("memory")).get("timestamp")
+            after = self._clock() + 1
+        why = "" if isinstance(told, str | int) else "the runtime's answer has no memory.timestamp"
+        expected = f"{before} s to {after} s"
+        seen = 0 if why else int(str(told)) // _NANOSECONDS
+        return [observed("timestamp", expected, expected if before <= seen <= after else f"{seen} s", why_not=why)]
+
+    def _clock(self) -> int:
+        """The machine's clock in seconds since 1970."""
+        target = self.requests.tree.target
+        return int(checked(target.run(["date", "+%s"], deadline=soon()), where=target.address).stdout)
 
     @verb
     def uses_under_load(self, *names: str) -> Sequence[Finding]:
         """ContainerStats of a container while it takes more and more memory."""
-        with self.containers.running(LIMITED, Anon(size=HELD, rate=HELD // 8), Hold()) as handle:
-            several = []
-            for _ in range(_LOOKS):
-                several.append(self._asked_of_stats(names, handle))
-                # Long enough to grow by more than CPUs have charged ahead: a stale answer is then too small.
-                SYSTEM_CLOCK.sleep(_APART)
-        return [finding for findings in several for finding in findings]
+        return self._under_load(lambda handle: self._asked_of_stats(names, handle))
 
     @verb
     def pod_uses(self, *names: str) -> Sequence[Finding]:
         """PodSandboxStats of the pod with a container at rest in it, compared with the pod's own cgroup."""
-        pod = self.requests.pod
-        with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
-            self._settled(handle)
-            path = pod.planned.cgroup.path
+        return self._at_rest(lambda _: self._asked_of_pod(names))
 
-            def ask() -> Mapping[str, object]:
-                return _mapping(
-                    self.containers.cri.sandbox_stats(self.containers.sandbox, deadline=soon()).get("linux")
-                )
-
-            return self._figures(names, path, ask, subject=Subject(level=Level.POD, pod=pod.pod.name))
+    @verb
+    def pod_uses_under_load(self, *names: str) -> Sequence[Finding]:
+        """The same while the container takes more and more memory."""
+        return self._under_load(lambda _: self._asked_of_pod(names))
 
     @verb
     def lists_uses(self, *names: str) -> Sequence[Finding]:
         """ListContainerStats of the sandbox, with a container at rest in it: one entry, and what its files hold."""
+        return self._at_rest(lambda handle: self._asked_of_list(names, handle))
 
-        def entries() -> Sequence[Mapping[str, object]]:
-            return self.containers.cri.listed_stats(self.containers.sandbox, deadline=soon())
-
-        with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
-            self._settled(handle)
-            path = self.containers.cgroup_of(handle)
-            return self._listed(names, entries, handle.id, path, subject=SUBJECT)
+    @verb
+    def lists_uses_under_load(self, *names: str) -> Sequence[Finding]:
+        """The same while the container takes more and more memory."""
+        return self._under_load(lambda handle: self._asked_of_list(names, handle))
 
     @verb
     def lists_pod_uses(self, *names: str) -> Sequence[Finding]:
         """ListPodSandboxStats of the sandbox: one entry, and what the files of the pod's own cgroup hold."""
-        pod = self.requests.pod
+        return self._at_rest(lambda _: self._asked_of_pod_list(names))
 
-        def entries() -> Sequence[Mapping[str, object]]:
-            listed = self.containers.cri.listed_sandbox_stats(self.containers.sandbox, deadline=soon())
-            return [{**one, **_mapping(one.get("linux"))} for one in listed]
-
-        with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
-            self._settled(handle)
-            path, subject = pod.planned.cgroup.path, Subject(level=Level.POD, pod=pod.pod.name)
-            return self._listed(names, entries, self.containers.sandbox.id, path, subject=subject)
+    @verb
+    def lists_pod_uses_under_load(self, *names: str) -> Sequence[Finding]:
+        """The same while a container of the pod takes more and more memory."""
+        return self._under_load(lambda _: self._asked_of_pod_list(names))
 
     @verb
     def pod_counts_uses(self, *names: str) -> Sequence[Finding]:
         """PodSandboxStats with a container at rest in the pod: one entry for it, and what its files hold."""
 
         def entries() -> Sequence[Mapping[str, object]]:
-            told = self.containers.cri.sandbox_stats(self.containers.sandbox, deadline=soon())
-            containers = _mapping(told.get("linux")).get("containers", [])
-            return [_mapping(one) for one in containers] if isinstance(containers, list) else []
+            return _containers_in(self.containers.cri.sandbox_stats(self.containers.sandbox, deadline=soon()))
 
+        return self._at_rest(lambda handle: self._asked_of_entries(names, entries, handle))
+
+    @verb
+    def lists_pod_counts_uses(self, *names: str) -> Sequence[Finding]:
+        """The same for the pod's entry of ListPodSandboxStats."""
+
+        def entries() -> Sequence[Mapping[str, object]]:
+            listed = self.containers.cri.listed_sandbox_stats(self.containers.sandbox, deadline=soon())
+            return [one for pod in listed for one in _containers_in(pod)]
+
+        return self._at_rest(lambda handle: self._asked_of_entries(names, entries, handle))
+
+    def _at_rest(self, look: Callable[[ContainerHandle], Sequence[Finding]]) -> Sequence[Finding]:
+        """One look at a container whose program has its memory."""
         with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
-            self._settled(handle)
-            return self._listed(names, entries, handle.id, self.containers.cgroup_of(handle), subject=SUBJECT)
+            self.containers.settled(handle, HELD)
+            return look(handle)
+
+    def _under_load(self, look: Callable[[ContainerHandle], Sequence[Finding]]) -> Sequence[Finding]:
+        """Several looks at a container whose program takes more and more memory."""
+        with self.containers.running(LIMITED, Anon(size=HELD, rate=HELD // 8), Hold()) as handle:
+            several = []
+            for _ in range(_LOOKS):
+                several.append(look(handle))
+                # Long enough to grow by more than CPUs have charged ahead: a stale answer is then too small.
+                SYSTEM_CLOCK.sleep(_APART)
+        return [finding for findings in several for finding in findings]
+
+    def _asked_of_pod(self, names: Sequence[str]) -> Sequence[Finding]:
+        pod = self.requests.pod
+
+        def ask() -> Mapping[str, object]:
+            return _mapping(self.containers.cri.sandbox_stats(self.containers.sandbox, deadline=soon()).get("linux"))
+
+        return self._figures(names, pod.planned.cgroup.path, ask, subject=Subject(level=Level.POD, pod=pod.pod.name))
+
+    def _asked_of_list(self, names: Sequence[str], handle: ContainerHandle) -> Sequence[Finding]:
+        def entries() -> Sequence[Mapping[str, object]]:
+            return self.containers.cri.listed_stats(self.containers.sandbox, deadline=soon())
+
+        return self._asked_of_entries(names, entries, handle)
+
+    def _asked_of_pod_list(self, names: Sequence[str]) -> Sequence[Finding]:
+        pod = self.requests.pod
+
+        def entries() -> Sequence[Mapping[str, object]]:
+            listed = self.containers.cri.listed_sandbox_stats(self.containers.sandbox, deadline=soon())
+            return [{**one, **_mapping(one.get("linux"))} for one in listed]
+
+        path, subject = pod.planned.cgroup.path, Subject(level=Level.POD, pod=pod.pod.name)
+        return self._listed(names, entries, self.containers.sandbox.id, path, subject=subject)
+
+    def _asked_of_entries(
+        self, names: Sequence[str], entries: Callable[[], Sequence[Mapping[str, object]]], handle: ContainerHandle
+    ) -> Sequence[Finding]:
+        return self._listed(names, entries, handle.id, self.containers.cgroup_of(handle), subject=SUBJECT)
 
     def _listed(
         self,
@@ -246,8 +298,7 @@ class CriVerbs:
         """An update below the usage is refused without effect, or applied with the kill reported."""
         less = ContainerResources(memory_limit_in_bytes=HELD // 2, memory_swap_limit_in_bytes=HELD // 2)
         with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
-            self._settled(handle)
-            path = self.containers.cgroup_of(handle)
+            path = self.containers.settled(handle, HELD)
             try:
                 self.requests.runtime.update(handle, less, deadline=soon())
             except RuntimeCallError:
@@ -281,16 +332,6 @@ class CriVerbs:
         is_there = self.requests.tree.exists(path, deadline=soon())
         state = self.requests.runtime.status(handle, deadline=soon()).state.value if is_there else GONE
         return observed("state", ContainerState.RUNNING.value, state, cgroup=str(path))
-
-    def _settled(self, handle: ContainerHandle) -> None:
-        """Wait until the program has its memory."""
-        path = self.containers.cgroup_of(handle)
-        wait(
-            "the program has its memory",
-            lambda: self.containers.files(path, ("memory.current",))["memory.current"],
-            until=lambda text: isinstance(text, str) and int(text) >= HELD,
-            deadline=soon(),
-        )
 
     # ---- sandboxes
 
@@ -406,35 +447,32 @@ class CriVerbs:
         if told is None:
             return [observed("ContainerStatus.resources", "", "", why_not="the runtime reports no resources")]
         asked = case.requests[:-1] if case.refused else case.requests
-        fields = _asked_in_all(asked)
-        return [observed(f"ContainerStatus.{name}", text, _text_of(told, name)) for name, text in fields.items()]
+        fields = asked_in_all(asked)
+        return [observed(f"ContainerStatus.{name}", text, text_of(told, name)) for name, text in fields.items()]
+
+    @verb
+    def reports_no_more(self, case: RequestCase) -> Sequence[Finding]:
+        """ContainerStatus.resources has no limit and no key of unified that nothing requested."""
+        with self.containers.running(case.create) as handle:
+            told = self.requests.runtime.status(handle, deadline=soon()).resources
+        if told is None:
+            return [observed("ContainerStatus.resources", "", "", why_not="the runtime reports no resources")]
+        more = unrequested(told, case.create)
+        return [observed(f"ContainerStatus.{name}", "nothing", text_of(told, name)) for name in more] or [
+            observed("ContainerStatus.resources", "nothing more", "nothing more")
+        ]
 
     @property
     def _is_containerd(self) -> bool:
         return self.requests.kubelet.runtimes.cri.runtime is RuntimeName.CONTAINERD
 
 
+def _containers_in(pod: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
+    """The entries for containers in the statistics of a pod."""
+    containers = _mapping(pod.get("linux")).get("containers", [])
+    return [_mapping(one) for one in containers] if isinstance(containers, list) else []
+
+
 def _mapping(value: object) -> Mapping[str, object]:
     """A part of an answer; empty if it is missing."""
     return value if isinstance(value, Mapping) else {}
-
-
-def _asked_in_all(requests: Sequence[ContainerResources]) -> Mapping[str, str]:
-    """The last value of each field in these requests, as text; updates do not cover oom_score_adj."""
-    told: dict[str, str] = {}
-    for number, request in enumerate(requests):
-        for field in dataclasses.fields(request):
-            value = getattr(request, field.name)
-            if field.name == "unified":
-                told |= {f"unified.{key}": text for key, text in value.items()}
-            elif value and (field.name != "oom_score_adj" or number == 0):
-                told[field.name] = _text_of(request, field.name)
-    return told
-
-
-def _text_of(resources: ContainerResources, name: str) -> str:
-    """One field of an answer as text, named as in `_asked_in_all`."""
-    field, _, key = name.partition(".")
-    if field == "hugepage_limits":
-        return ", ".join(f"{size} {limit}" for size, limit in sorted(resources.hugepage_limits)) or "nothing"
-    return resources.unified.get(key, "nothing") if key else str(getattr(resources, field))

@@ -21,15 +21,16 @@ from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
+from memqos.model.reading import FileText
 from memqos.node.pods.refusal import NAME, SUBJECT
 from memqos.node.requests.container_requests import Requests
-from memqos.node.requests.containers import Containers, observed, soon
+from memqos.node.requests.containers import HELD, Containers, observed, soon
 from memqos.node.requests.inventory import Inventory, anonymous_memory_of, inventory_of
 from memqos.node.requests.verbs import Outcomes, PendingConditions, Within, anywhere, passed, settled, together, verb
 from memqos.runtime.base import ContainerHandle, ContainerState, SpeaksOci
 from memqos.target.base import checked
 from memqos.threads import submit
-from memqos.workload.command import PROGRAM, Anon, arguments
+from memqos.workload.command import PROGRAM, Anon, Hold, arguments
 
 __all__ = ["LifecycleVerbs"]
 
@@ -50,6 +51,20 @@ DAEMONS: Mapping[RuntimeName, Sequence[str]] = {
 """The process names of a daemon in the kernel."""
 
 _NOTHING = ContainerResources()
+USE = ("memory.events", "memory.swap.current")
+"""The files that show what was taken from a container."""
+
+
+def _taken(name: str, before: FileText, after: FileText, path: str) -> Finding:
+    """Whether counts have not grown. before, after: texts of one file of USE."""
+    if not (isinstance(before, str) and isinstance(after, str)):
+        return observed(name, "", "", cgroup=path, why_not=f"the cgroup has no {name}")
+    grown = [
+        line
+        for line, old in zip(after.splitlines(), before.splitlines(), strict=False)
+        if int(line.split()[-1]) > int(old.split()[-1])
+    ]
+    return observed(name, "as before", ", ".join(grown) or "as before", cgroup=path)
 
 
 @dataclass
@@ -193,9 +208,26 @@ class LifecycleVerbs:
 
     @verb
     def left_alone(self, case: RequestCase) -> Sequence[Finding]:
-        """Created, updated, and read some seconds later without any request in between."""
+        """Created, updated, entered by an exec, and read some seconds later without any request in between."""
+        program = (PROGRAM, *arguments([Anon(size=ENTRANT)]))
+
+        def happens(handle: ContainerHandle) -> None:
+            self.requests.runtime.exec(handle, program, deadline=soon())
+            SYSTEM_CLOCK.sleep(UNASKED_SECONDS)
+
         with self.containers.running(case.create) as handle:
-            return self._held(self._updated(handle, case), handle, lambda _: SYSTEM_CLOCK.sleep(UNASKED_SECONDS))
+            return self._held(self._updated(handle, case), handle, happens)
+
+    @verb
+    def updated_in_use(self, case: RequestCase) -> Sequence[Finding]:
+        """Updates to limits above what a container uses take nothing from it, and count no event."""
+        with self.containers.running(case.create, Anon(size=HELD), Hold()) as handle:
+            path = self.containers.settled(handle, HELD)
+            before = self.containers.files(path, USE)
+            for update in case.updates:
+                self.requests.runtime.update(handle, update, deadline=soon())
+            after = self.containers.files(path, USE)
+        return [_taken(name, before[name], after[name], str(path)) for name in USE]
 
     def _updated(self, handle: ContainerHandle, case: RequestCase) -> RequestedContainer:
         """The container after a case's updates."""

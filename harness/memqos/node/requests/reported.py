@@ -7,6 +7,7 @@ of what the kernel charges ahead for its CPUs.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.errors import DeadlineError, UsageError
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
@@ -24,7 +26,16 @@ from memqos.node.pods.refusal import SUBJECT
 from memqos.node.requests.native_requests import over_bundles
 from memqos.runtime.base import ContainerHandle, ContainerState, Runtime, SpeaksDocker, SpeaksOci
 
-__all__ = ["FILES", "figure_finding", "oom_event_findings", "stats_findings", "stock_of"]
+__all__ = [
+    "FILES",
+    "asked_in_all",
+    "figure_finding",
+    "oom_event_findings",
+    "stats_findings",
+    "stock_of",
+    "text_of",
+    "unrequested",
+]
 
 FILES = ("memory.current", "memory.stat", "memory.max", "memory.swap.current", "memory.pressure")
 
@@ -299,3 +310,34 @@ def _finding(knob: str, expected: str, observed: str, set_by: Setter) -> Finding
         expected=expected,
         observed=observed,
     )
+
+
+_LIMITS = ("memory_limit_in_bytes", "memory_swap_limit_in_bytes", "cpu_quota", "cpuset_cpus", "cpuset_mems")
+"""The fields that no runtime sets by itself."""
+
+
+def unrequested(told: ContainerResources, asked: ContainerResources) -> Sequence[str]:
+    """The reported limits and unified keys that a request does not have, named as in `asked_in_all`."""
+    more = [name for name in _LIMITS if getattr(told, name) and not getattr(asked, name)]
+    return [*more, *(f"unified.{key}" for key in told.unified if key not in asked.unified)]
+
+
+def asked_in_all(requests: Sequence[ContainerResources]) -> Mapping[str, str]:
+    """The last value of each field in these requests, as text; updates do not cover oom_score_adj."""
+    told: dict[str, str] = {}
+    for number, request in enumerate(requests):
+        for field in dataclasses.fields(request):
+            value = getattr(request, field.name)
+            if field.name == "unified":
+                told |= {f"unified.{key}": text for key, text in value.items()}
+            elif value and (field.name != "oom_score_adj" or number == 0):
+                told[field.name] = text_of(request, field.name)
+    return told
+
+
+def text_of(resources: ContainerResources, name: str) -> str:
+    """One field of an answer as text, named as in `asked_in_all`."""
+    field, _, key = name.partition(".")
+    if field == "hugepage_limits":
+        return ", ".join(f"{size} {limit}" for size, limit in sorted(resources.hugepage_limits)) or "nothing"
+    return resources.unified.get(key, "nothing") if key else str(getattr(resources, field))
