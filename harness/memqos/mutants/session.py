@@ -60,6 +60,8 @@ while IFS='	' read -r file text; do
     [ -e "$file" ] && [ "$(cat "$file")" != "$text" ] && printf '%s' "$text" >"$file"
 done; true
 """
+_PROGRAMS = "/var/lib/memqos-mutants"
+"""The folder of programs on the machine; /run may be mounted noexec."""
 _LOOP = "memqos-mutant"
 """The transient unit of a program that writes in addition to the runtime."""
 
@@ -297,9 +299,9 @@ class MachineRig:
         name = "any" if pod is None else pod.name
         folder, document = oci_runtime.FOLDER, fault.document()
         if fault.program:
-            program = f"{folder}/programs/{mutant.name}"
+            program = f"{_PROGRAMS}/{mutant.name}"
             data = (Path(mutant.file).parent / fault.program).read_bytes()
-            self._run("mkdir", "-p", f"{folder}/programs")
+            self._run("mkdir", "-p", _PROGRAMS)
             self._target.write(program, data, deadline=_soon())
             self._run("chmod", "755", program)
             document["program"] = program
