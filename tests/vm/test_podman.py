@@ -20,6 +20,7 @@ from memqos.runtime.contract import RuntimeCase, check_runtime_contract
 from memqos.vm.host.progress import SILENT
 from memqos.vm.options import BootOptions
 from memqos.workload.command import Hold, arguments
+from tests.vm.runs import altering_runtime, memqos_run
 from tests.vm.runtimes import IMAGE, contract_case, contract_parent, remove, soon
 
 pytestmark = [pytest.mark.vm, pytest.mark.ports]
@@ -76,3 +77,13 @@ def test_the_output_of_a_container_is_found(place: Place, tmp_path: Path) -> Non
             assert place.target.read(container.log_path, deadline=soon()) is not None
         finally:
             runtime.remove_sandbox(sandbox, deadline=soon())
+
+
+def test_a_runtime_of_another_name_that_loses_the_limit_deviates(tmp_path: Path) -> None:
+    wrong = altering_runtime(tmp_path / "my-crun", 'resources["memory"] = {}')
+    wrong.write_text(wrong.read_text().replace('sys.argv[0] + ".dist"', '"/usr/bin/crun"'))
+
+    done = memqos_run(tmp_path / "results", "--runtime", f"podman+{wrong}", "-k", "test_memory_peak_keeps_the_maximum")
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "memory.max of container app of pod default/holds-guaranteed" in done.stdout
