@@ -20,7 +20,16 @@ from memqos.model.path import CgroupPath
 from memqos.model.pod import ContainerKind
 from memqos.model.quantity import Quantity
 from memqos.model.reading import FileText
+from memqos.node.kubelet_reports import (
+    Report,
+    memory_in_metrics,
+    memory_in_summary,
+    metrics_of_cgroup,
+    pressure_in_metrics,
+    pressure_in_summary,
+)
 from memqos.node.pods.population import Population
+from memqos.target.base import checked
 
 __all__ = ["KubeletVerbs"]
 
@@ -34,8 +43,6 @@ _FOREIGN = "1048576"
 
 _SUMMARY = "https://127.0.0.1:10250/stats/summary"
 _METRICS = "https://127.0.0.1:10250/metrics/resource"
-_METRIC = re.compile(r"^(?P<name>\w+)\{(?P<labels>[^}]*)\} (?P<value>\S+)", re.MULTILINE)
-_LABEL = re.compile(r'(\w+)="([^"]*)"')
 _MEMORY_FIELDS: Mapping[str, str] = {
     "workingSetBytes": "container_memory_working_set_bytes",
     "swapUsageBytes": "container_swap_usage_bytes",
@@ -202,36 +209,35 @@ class KubeletVerbs:
     def reports_pressure(self) -> Sequence[Finding]:
         """The kubelet reports the kernel's totals of CPU pressure for each pod: in ns, and in seconds in metrics.
 
-        The report is some seconds old, so a total must lie between a reading of the kernel's before and one after.
+        A total must lie between a reading of the kernel's before and one after. A report from before the first reading
+        may have less, so only a later one is decisive.
         EnactorNotAbleError for a kubelet that reports no pressure (before 1.34 without the gate KubeletPSI), and for
         pods that never waited for a CPU.
         """
         cgroups = {uid: admitted.planned.cgroup for uid, admitted in self.population.pods.items()}
         before = {uid: self._stalls(cgroup.path) for uid, cgroup in cgroups.items()}
+        began = self._now()
         cgroups = {uid: cgroup for uid, cgroup in cgroups.items() if before[uid]["some"]}
         if not cgroups:
             raise EnactorNotAbleError("no pod waited for a CPU, and zero does not show the unit.")
-        told = self._pressures(cgroups)
-        if all(one is None for several in told.values() for one in several.values()):
-            raise EnactorNotAbleError("this kubelet reports no pressure.", next_step="Use a kubelet of 1.34 or later.")
         wanted = [(uid, source, line) for uid in cgroups for source in _PRESSURE_SOURCES for line in _STALLED]
 
-        def look(left: Collection[_Total]) -> dict[_Total, tuple[int | None, int, int]]:
+        def look(left: Collection[_Total]) -> dict[_Total, tuple[Report, int, int]]:
             told = self._pressures({uid: cgroups[uid] for uid, _, _ in left})
-            after = {uid: self._stalls(cgroups[uid].path) for uid in told}
-            return {
-                (uid, source, line): (told[uid][source, line], before[uid][line] * 1000, after[uid][line] * 1000)
-                for uid, source, line in left
-            }
+            after = {uid: self._stalls(cgroups[uid].path) for uid, _, _ in left}
+            return {one: (told[one], before[one[0]][one[2]] * 1000, after[one[0]][one[2]] * 1000) for one in left}
 
-        def agree(seen: tuple[int | None, int, int]) -> bool:
+        def agree(seen: tuple[Report, int, int]) -> bool:
             told, least, most = seen
-            return told is not None and least <= told <= most
+            return told.total is not None and least <= told.total <= most
 
-        def decides(seen: tuple[int | None, int, int]) -> bool:
-            return agree(seen) or (seen[0] is not None and seen[0] > seen[2])
+        def decides(seen: tuple[Report, int, int]) -> bool:
+            # In whole seconds, rounded down, as the summary has them.
+            return agree(seen) or int(seen[0].moment) > began
 
         seen = self._seen("the kubelet reports the CPU pressure of all pods", wanted, look, decides)
+        if all(told.total is None for told, _, _ in seen.values()):
+            raise EnactorNotAbleError("this kubelet reports no pressure.", next_step="Use a kubelet of 1.34 or later.")
         return [
             Finding(
                 verdict=Verdict.of(agree(seen[one])),
@@ -240,11 +246,17 @@ class KubeletVerbs:
                 knob=f"cpu.pressure {one[2]} in {one[1]}",
                 set_by=Setter.KUBELET,
                 expected=f"{seen[one][1]} to {seen[one][2]} ns",
-                observed=f"{seen[one][0]} ns" if seen[one][0] is not None else "nothing",
+                observed=f"{total} ns" if (total := seen[one][0].total) is not None else "nothing",
                 measured=True,
             )
             for one in wanted
         ]
+
+    def _now(self) -> int:
+        """The machine's time in seconds of the epoch, rounded down."""
+        target = self.tree.target
+        done = checked(target.run(["date", "+%s"], deadline=Deadline.after(_CALL_SECONDS)), where=target.address)
+        return int(done.stdout)
 
     def volume_sizes(self, volumes: Sequence[MemoryVolume], *, when: str = "") -> Sequence[Finding]:
         """The size of each memory-backed volume: the least of its sizeLimit, its pod's limit and the allocatable.
@@ -365,20 +377,19 @@ class KubeletVerbs:
         found = {words[0]: int(words[-1].partition("=")[2]) for words in lines if words}
         return {"some": 0, "full": 0, **found}
 
-    def _pressures(self, cgroups: Mapping[str, PlannedCgroup]) -> dict[str, dict[tuple[str, str], int | None]]:
-        """Each pod's CPU pressure from both endpoints, by uid, endpoint and line, in ns; None if missing."""
+    def _pressures(self, cgroups: Mapping[str, PlannedCgroup]) -> dict[_Total, Report]:
+        """What both endpoints report of each pod's CPU pressure; cgroups: by the pod's uid."""
         summary = json.loads(self.answers.fetched(_SUMMARY, seconds=_CALL_SECONDS))
         metrics = self.answers.fetched(_CADVISOR, seconds=_CALL_SECONDS)
-        told = {pod["podRef"]["uid"]: (pod.get("cpu") or {}).get("psi") or {} for pod in summary.get("pods") or ()}
-        found: dict[str, dict[tuple[str, str], int | None]] = {}
+        cpus = {pod["podRef"]["uid"]: pod.get("cpu") or {} for pod in summary.get("pods") or ()}
+        found: dict[_Total, Report] = {}
         for uid, cgroup in cgroups.items():
-            own: dict[tuple[str, str], int | None] = {}
+            rows = metrics_of_cgroup(metrics, str(cgroup.path))
             for line, word in _STALLED.items():
-                total = (told.get(uid, {}).get(line) or {}).get("total")
-                own[_PRESSURE_SOURCES[0], line] = None if total is None else int(total)
-                name = f"container_pressure_cpu_{word}_seconds_total"
-                own[_PRESSURE_SOURCES[1], line] = _seconds_of(metrics, name, str(cgroup.path))
-            found[uid] = own
+                found[uid, _PRESSURE_SOURCES[0], line] = pressure_in_summary(cpus.get(uid, {}), line)
+                found[uid, _PRESSURE_SOURCES[1], line] = pressure_in_metrics(
+                    rows, f"container_pressure_cpu_{word}_seconds_total"
+                )
         return found
 
     def _pod_name(self, uid: str) -> str:
@@ -393,8 +404,10 @@ class KubeletVerbs:
         for (uid, container), field in wanted:
             pod = self.population.pods[uid].pod
             found[(uid, container), field] = {
-                "/stats/summary": _in_summary(summary, uid, container, field),
-                "/metrics/resource": _in_metrics(metrics, _MEMORY_FIELDS[field], pod.namespace, pod.name, container),
+                "/stats/summary": memory_in_summary(summary, uid, container, field),
+                "/metrics/resource": memory_in_metrics(
+                    metrics, _MEMORY_FIELDS[field], pod.namespace, pod.name, container
+                ),
             }
         return found
 
@@ -449,38 +462,3 @@ def _finding(cgroup: PlannedCgroup, subject: Subject, knob: str, expected: str, 
         expected=expected,
         observed=observed,
     )
-
-
-def _in_summary(summary: Mapping[str, object], uid: str, container: str, field: str) -> int | None:
-    """A container's amount in /stats/summary: of memory, or of swap; None if it is missing."""
-    pods = summary.get("pods")
-    for pod in pods if isinstance(pods, list) else ():
-        if pod["podRef"]["uid"] != uid:
-            continue
-        for one in pod.get("containers") or ():
-            if one["name"] == container:
-                part = one.get("swap" if field == "swapUsageBytes" else "memory") or {}
-                value = part.get(field)
-                return None if value is None else int(value)
-    return None
-
-
-def _in_metrics(text: str, name: str, namespace: str, pod: str, container: str) -> int | None:
-    """A container's amount in /metrics/resource; None if it is missing."""
-    for match in _METRIC.finditer(text):
-        labels = dict(_LABEL.findall(match["labels"]))
-        if match["name"] == name and (labels.get("namespace"), labels.get("pod"), labels.get("container")) == (
-            namespace,
-            pod,
-            container,
-        ):
-            return int(float(match["value"]))
-    return None
-
-
-def _seconds_of(text: str, name: str, cgroup: str) -> int | None:
-    """A cgroup's amount of seconds in /metrics/cadvisor, as nanoseconds; None if it is missing."""
-    for match in _METRIC.finditer(text):
-        if match["name"] == name and dict(_LABEL.findall(match["labels"])).get("id") == cgroup:
-            return round(float(match["value"]) * 1e9)
-    return None

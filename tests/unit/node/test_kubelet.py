@@ -1,6 +1,7 @@
 """Verbs about a real kubelet, on an in-memory node: each conforms on a right kubelet, and finds a wrong one."""
 
 import dataclasses
+import datetime
 import json
 import threading
 
@@ -24,6 +25,7 @@ class Session:
     """A kubelet's answers. memory, swap: reported for the container `app`; state: in its status.
 
     pressure: the totals of the pod's CPU pressure, in the summary and in seconds; None for a kubelet without.
+    moments: when it read them, in seconds of the epoch, one fetch of the summary after another.
     """
 
     def __init__(
@@ -35,9 +37,11 @@ class Session:
         state="running",
         other_id="",
         pressure=None,
+        moments=(18,),
     ):
         self.population, self.memory, self.swap, self.state, self.other_id = population, memory, swap, state, other_id
         self.pressure = pressure
+        self.moments = list(moments)
         self.fetches = 0
 
     def objects(self, version, resource):
@@ -51,21 +55,26 @@ class Session:
         assert seconds > 0
         self.fetches += 1
         if url.endswith("/stats/summary"):
+            self.moment = self.moments.pop(0) if self.moments[1:] else self.moments[0]
             container = {
                 "name": "app",
                 "memory": {"workingSetBytes": self.memory},
                 "swap": {"swapUsageBytes": self.swap},
             }
             psi = self.pressure and {"some": {"total": self.pressure[0]}, "full": {"total": self.pressure[0]}}
-            pod = {"podRef": {"uid": WEB.uid}, "containers": [container], "cpu": {"psi": psi}}
+            time = datetime.datetime.fromtimestamp(self.moment, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            pod = {"podRef": {"uid": WEB.uid}, "containers": [container], "cpu": {"time": time, "psi": psi}}
             return json.dumps({"pods": [pod]})
         if url.endswith("/metrics/cadvisor"):
             path = self.population.plan.pods[0].cgroup.path
-            return "".join(
-                f'container_pressure_cpu_{word}_seconds_total{{container="",id="{path}"}} {self.pressure[1]} 17000\n'
+            rows = [f'container_cpu_usage_seconds_total{{container="",id="{path}"}} 1 {self.moment * 1000 + 700}\n']
+            rows += [
+                f'container_pressure_cpu_{word}_seconds_total{{container="",id="{path}"}} {self.pressure[1]}'
+                f" {self.moment * 1000 + 700}\n"
                 for word in ("waiting", "stalled")
                 if self.pressure
-            )
+            ]
+            return "".join(rows)
         labels = f'{{container="app",namespace="default",pod="{WEB.name}"}}'
         return (
             f"# HELP container_memory_working_set_bytes [STABLE] Current working set\n"
@@ -79,13 +88,14 @@ def bench():
     return Bench()
 
 
-def on(bench, population, **told):
+def on(bench, population, *, report_seconds=0.0, **told):
+    bench.target.on(("date", "+%s"), lambda *_: (0, b"17\n", b""))
     return KubeletVerbs(
         answers=Session(population, **told),
         tree=bench.node.tree,
         population=population,
         repair_seconds=0.5,
-        report_seconds=0.0,
+        report_seconds=report_seconds,
     )
 
 
@@ -197,8 +207,43 @@ def test_one_look_reads_each_endpoint_once_for_all_values(bench):
         bench.cgroups.show(population.plan.pods[0].cgroup.path, "cpu.pressure", PRESSURE)
         verbs = on(bench, population, pressure=(490096000, 0.490096))
         verbs.reports_pressure()
-        # Before the wait, whether there is a report at all.
-        assert verbs.answers.fetches == 2 + 2
+        assert verbs.answers.fetches == 2
+
+
+@pytest.mark.parametrize(
+    ("told", "moments", "fetches", "verdict"),
+    [
+        # From before the kernel was read, and the same total: nothing has stalled since.
+        ((490096000, 0.490096), (17, 18), 2, Verdict.CONFORMS),
+        ((490095000, 0.490095), (17, 18), 4, Verdict.DEVIATES),
+        ((490097000, 0.490097), (17, 18), 4, Verdict.DEVIATES),
+        ((490096, 490096), (18,), 2, Verdict.DEVIATES),
+    ],
+)
+def test_a_report_from_after_the_reading_decides_and_an_earlier_one_does_not(bench, told, moments, fetches, verdict):
+    """However long a kubelet may take: a wrong one is not waited for."""
+    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+        bench.cgroups.show(population.plan.pods[0].cgroup.path, "cpu.pressure", PRESSURE)
+        verbs = on(bench, population, report_seconds=60.0, pressure=told, moments=moments)
+        assert {one.verdict for one in verbs.reports_pressure()} == {verdict}
+    assert verbs.answers.fetches == fetches
+
+
+@pytest.mark.parametrize("at_first", [None, (490095000, 0.490095)])
+def test_what_the_kubelet_has_not_measured_yet_is_waited_for(bench, at_first):
+    """A kubelet that has just made the pod has no total, which does not show that it reports none, or an old one."""
+    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+        bench.cgroups.show(population.plan.pods[0].cgroup.path, "cpu.pressure", PRESSURE)
+        verbs = on(bench, population, report_seconds=60.0, pressure=at_first, moments=(17, 18))
+        fetched = verbs.answers.fetched
+
+        def measured_later(url, *, seconds):
+            if verbs.answers.fetches == 2:
+                verbs.answers.pressure = (490096000, 0.490096)
+            return fetched(url, seconds=seconds)
+
+        verbs.answers.fetched = measured_later
+        assert {one.verdict for one in verbs.reports_pressure()} == {Verdict.CONFORMS}
 
 
 @pytest.mark.parametrize(("text", "why"), [(PRESSURE, "reports no pressure"), ("", "no pod waited for a CPU")])

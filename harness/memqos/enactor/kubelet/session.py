@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from memqos.clock import Deadline
+from memqos.clock import WAITS, Deadline
 from memqos.errors import DeadlineError, MachineryError, TargetError
 from memqos.target.base import Target, checked
 
@@ -169,17 +169,18 @@ class KubeletSession:
 
     def until(self, what: str, holds: Callable[[], bool], deadline: Deadline) -> None:
         """Wait until this holds. DeadlineError, with the end of the kubelet's log; MachineryError if it ended."""
-        while not holds():
-            if self._config is not None:
-                self._require_running()
-            if deadline.remaining <= 0:
-                log = self.order("log")["log"]
-                raise DeadlineError(
-                    f"not in time: {what}. The end of the kubelet's log: {_last_words(log)}",
-                    where=self._target.address,
-                    data={"log": log},
-                )
-            deadline.clock.sleep(min(_LOOKS_SECONDS, max(deadline.remaining, 0)))
+        with WAITS.during(what, deadline.clock):
+            while not holds():
+                if self._config is not None:
+                    self._require_running()
+                if deadline.remaining <= 0:
+                    log = self.order("log")["log"]
+                    raise DeadlineError(
+                        f"not in time: {what}. The end of the kubelet's log: {_last_words(log)}",
+                        where=self._target.address,
+                        data={"log": log},
+                    )
+                deadline.clock.sleep(min(_LOOKS_SECONDS, max(deadline.remaining, 0)))
 
 
 def _last_words(log: str) -> str:
