@@ -226,7 +226,7 @@ class Judge:
         except MachineryError as error:
             one.tried = ExampleResult(example=one.example, trouble=f"pod {pod.name} was not resized: {error}")
             return population
-        found = [finding for finding in resized.judge() if finding.subject.level in {Level.POD, Level.CONTAINER}]
+        found = resized.judge()
         one.tried = ExampleResult(example=one.example, findings=found, containers=_judged_containers(found))
         return resized.population
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -86,14 +87,31 @@ class KubeletVerbs:
 
         EnactorNotAbleError for a configuration that protects no class.
         """
-        written = [(cgroup, knob) for cgroup in self.population.plan.qos for knob in _protections(cgroup)]
-        if not written:
+        written = self._protected_classes()
+        with self._foreign((cgroup.path, knob) for cgroup, knob in written):
+            return [self._repaired(cgroup, knob) for cgroup, knob in written]
+
+    def _protected_classes(self) -> list[tuple[PlannedCgroup, Knob]]:
+        found = [(cgroup, knob) for cgroup in self.population.plan.qos for knob in _protections(cgroup)]
+        if not found:
             raise EnactorNotAbleError(
                 "this configuration protects no QoS class.", next_step="Set memoryReservationPolicy: TieredReservation."
             )
-        for cgroup, knob in written:
-            self._write(cgroup.path, knob)
-        return [self._repaired(cgroup, knob) for cgroup, knob in written]
+        return found
+
+    @contextlib.contextmanager
+    def _foreign(self, files: Iterable[tuple[CgroupPath, Knob]]) -> Iterator[None]:
+        """While the context lasts, another program has written these files; then they hold again what they held."""
+        before = {file: self._text(*file) for file in files}
+        deadline = Deadline.after(_CALL_SECONDS)
+        try:
+            for path, knob in before:
+                self.tree.write(path, knob, _FOREIGN, deadline=deadline)
+            yield
+        finally:
+            deadline = Deadline.after(_CALL_SECONDS)
+            for (path, knob), text in before.items():
+                self.tree.write(path, knob, text, deadline=deadline)
 
     def _repaired(self, cgroup: PlannedCgroup, knob: Knob) -> Finding:
         expected = str(cgroup.knobs[knob].value)
@@ -107,14 +125,23 @@ class KubeletVerbs:
         return _finding(cgroup, subject_of(cgroup), knob, expected, seen)
 
     def never_repairs_pods(self) -> Sequence[Finding]:
-        """A foreign memory.low of a pod's cgroup survives two periods, and nothing else of the node changed."""
+        """A foreign memory.low of a pod's cgroup survives until the kubelet has repaired the classes.
+
+        A class that it restores in the meantime shows that a period has passed. EnactorNotAbleError as in
+        `repairs_classes`.
+        """
+        self._protected_classes()
         pods = self.population.plan.pods
-        for pod in pods:
-            self._write(pod.cgroup.path, Knob.MEMORY_LOW)
-        # A class that the kubelet restores in the meantime shows that a period has passed.
-        found = self.repairs_classes()
-        left = [(pod.cgroup, subject_of(pod.cgroup, pod), self._text(pod.cgroup.path, Knob.MEMORY_LOW)) for pod in pods]
-        return [*found, *(_finding(cgroup, subject, Knob.MEMORY_LOW, _FOREIGN, text) for cgroup, subject, text in left)]
+        with self._foreign((pod.cgroup.path, Knob.MEMORY_LOW) for pod in pods):
+            found = self.repairs_classes()
+            left = {pod.uid: self._text(pod.cgroup.path, Knob.MEMORY_LOW) for pod in pods}
+        return [
+            *found,
+            *(
+                _finding(pod.cgroup, subject_of(pod.cgroup, pod), Knob.MEMORY_LOW, _FOREIGN, left[pod.uid])
+                for pod in pods
+            ),
+        ]
 
     def still_runs(self) -> Sequence[Finding]:
         """The kubelet reports under each name the container that it started, and that container runs."""
@@ -423,9 +450,6 @@ class KubeletVerbs:
         command = ["sh", "-c", 'echo "$1" > "$2" || true', "sh", str(_RECLAIMED)]
         file = self.tree.hierarchy.file(path, "memory.reclaim")
         self.tree.target.run([*command, file], deadline=Deadline.after(_CALL_SECONDS))
-
-    def _write(self, path: CgroupPath, knob: Knob) -> None:
-        self.tree.write(path, knob, _FOREIGN, deadline=Deadline.after(_CALL_SECONDS))
 
     def _text(self, path: CgroupPath, name: str) -> str:
         found: FileText = self.tree.read_text(path, name, deadline=Deadline.after(_CALL_SECONDS))

@@ -345,8 +345,8 @@ class NodeUnderTest:
         """Resize a pod of the population in place, step by step as this kubelet does, and read it after every step.
 
         to: a pod with the same container names and the wanted resources. above: whether the levels above pods must have
-        followed, for which a real kubelet takes up to a minute. EnactorNotAbleError for a resize that the
-        kubelet defers or finds infeasible, UsageError for one that is none, MachineryError for a step that fails.
+        followed, for which a real kubelet takes up to a minute, and are judged. EnactorNotAbleError for a resize that
+        the kubelet defers or finds infeasible, UsageError for one that is none, MachineryError for a step that fails.
         """
         resizing, plan, [desired] = self._resizing(population, [pod], kubelet, Ability.RESIZE, to=[to])
         self._recorder.plan(plan.after)

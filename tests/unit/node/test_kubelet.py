@@ -129,12 +129,33 @@ def test_a_pod_s_foreign_value_must_stay(bench):
         assert found == {"kubepods-burstable.slice": Verdict.CONFORMS, "pod default/web": Verdict.CONFORMS}
 
 
-def test_a_configuration_without_protection_cannot_show_repairs(bench):
-    with (
-        bench.node.admitted([WEB], kubelet("1.36", memory_reservation_policy=ReservationPolicy.NONE)) as population,
-        pytest.raises(EnactorNotAbleError, match="protects no QoS class"),
-    ):
-        on(bench, population).repairs_classes()
+def test_a_pod_s_foreign_value_that_is_overwritten_deviates(bench):
+    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+        path = population.plan.pods[0].cgroup.path
+        timer = threading.Timer(0.1, lambda: bench.cgroups.put(path, "memory.low", "33554432"))
+        timer.start()
+        found = verdicts(on(bench, population).never_repairs_pods())
+        timer.join()
+        assert found["pod default/web"] is Verdict.DEVIATES
+
+
+@pytest.mark.parametrize("verb", ["repairs_classes", "never_repairs_pods"])
+def test_foreign_values_are_gone_afterwards(bench, verb):
+    """Even of a kubelet that repairs nothing: the next test has the same pods."""
+    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+        before = bench.cgroups.snapshot()
+        getattr(on(bench, population), verb)()
+        assert bench.cgroups.snapshot() == before
+
+
+@pytest.mark.parametrize("verb", ["repairs_classes", "never_repairs_pods"])
+def test_a_configuration_without_protection_cannot_show_repairs(bench, verb):
+    none = kubelet("1.36", memory_reservation_policy=ReservationPolicy.NONE)
+    with bench.node.admitted([WEB], none) as population:
+        before = bench.cgroups.snapshot()
+        with pytest.raises(EnactorNotAbleError, match="protects no QoS class"):
+            getattr(on(bench, population), verb)()
+        assert bench.cgroups.snapshot() == before
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,15 @@ def test_every_step_conforms(release, after, steps):
     assert len({str(one.subject) for one in found.judge() if "after step" in str(one.subject)}) == 3 * steps
 
 
+@pytest.mark.parametrize("above", [True, False])
+def test_the_levels_above_are_judged_unless_they_are_left_out(above):
+    bench, under = Bench(), kubelet("1.36", **TIERED)
+    with bench.node.admitted([SMALL], under) as population:
+        found = bench.node.resize(population, SMALL, under, to=LARGE, above=above).judge()
+    assert any(str(one.subject) == "kubepods-burstable.slice" for one in found) is above
+    assert len({str(one.subject) for one in found if "step" in str(one.subject)}) == 4 * 3
+
+
 def test_the_pods_limit_grows_before_its_containers():
     found = resized(SMALL, LARGE).judge()
     limits = [

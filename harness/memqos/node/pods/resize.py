@@ -35,19 +35,24 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resized:
-    """A finished resize. running: for each container that no step restarts, whether it still runs."""
+    """A finished resize. running: for each container that no step restarts, whether it still runs.
+
+    above: whether the levels above the pod are judged.
+    """
 
     plan: ResizePlan
     resize: Resize
     moments: Sequence[Moment]
     running: Sequence[Finding]
     population: Population
+    above: bool = True
 
     def judge(self) -> Sequence[Finding]:
         """After every step: all files of the pod and its containers, as the steps so far should leave them.
 
         A step that comes too early or too late therefore deviates like a wrong value. A stopped container is left out
-        until it is started again. The last findings are whether the others still run, and the levels above the pod.
+        until it is started again. The last findings are whether the others still run, and, unless they were left out,
+        the levels above the pod.
         """
         before, after = self.plan.before.pod(self.resize.uid), self.plan.after.pod(self.resize.uid)
         found: list[Finding] = []
@@ -71,8 +76,11 @@ class Resized:
             dataclasses.replace(one, lost=lost.get((one.cgroup, one.knob))) if one.verdict is Verdict.DEVIATES else one
             for one in found
         ]
-        above = verdict.judge_node(self.plan.after, self.population.reading, enacted_by=self.population.enacted_by)
-        return [*found, *self.running, *above]
+        found += self.running
+        if self.above:
+            reading, setter = self.population.reading, self.population.enacted_by
+            found += verdict.judge_node(self.plan.after, reading, enacted_by=setter)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +94,7 @@ class Resizing:
     def carry_out(
         self, plan: ResizePlan, resize: Resize, desired: Pod, population: Population, *, above: bool = True
     ) -> Resized:
-        """Every step in its order, then the levels above the pod; above: whether they must have followed.
+        """Every step in its order, then the levels above the pod, if `above`: they must have followed.
 
         EnactorNotAbleError for a resize that this kubelet defers or finds infeasible, UsageError for another that it
         does not carry out; MachineryError for a step that fails.
@@ -128,6 +136,7 @@ class Resizing:
             moments=moments,
             running=running,
             population=dataclasses.replace(complete, reading=self.read(complete)),
+            above=above,
         )
 
     def refuse(self, plan: ResizePlan, resize: Resize, desired: Pod, population: Population) -> Sequence[Finding]:
