@@ -237,9 +237,8 @@ class KubeletVerbs:
         """The kubelet reports the kernel's totals of CPU pressure for each pod: in ns, and in seconds in metrics.
 
         A total must lie between a reading of the kernel's before and one after. A report from before the first reading
-        may have less, so only a later one is decisive.
-        EnactorNotAbleError for a kubelet that reports no pressure (before 1.34 without the gate KubeletPSI), and for
-        pods that never waited for a CPU.
+        may have less, so only a later one is decisive. EnactorNotAbleError for a kubelet that reports no pressure
+        (before 1.34 without the gate KubeletPSI), and for pods that never waited for a CPU.
         """
         cgroups = {uid: admitted.planned.cgroup for uid, admitted in self.population.pods.items()}
         before = {uid: self._stalls(cgroup.path) for uid, cgroup in cgroups.items()}
@@ -248,9 +247,12 @@ class KubeletVerbs:
         if not cgroups:
             raise EnactorNotAbleError("no pod waited for a CPU, and zero does not show the unit.")
         wanted = [(uid, source, line) for uid in cgroups for source in _PRESSURE_SOURCES for line in _STALLED]
+        without = EnactorNotAbleError("this kubelet reports no pressure.", next_step="Use a kubelet of 1.34 or later.")
 
         def look(left: Collection[_Total]) -> dict[_Total, tuple[Report, int, int]]:
             told = self._pressures({uid: cgroups[uid] for uid, _, _ in left})
+            if len(left) == len(wanted) and _lacks_all(told, began):
+                raise without
             after = {uid: self._stalls(cgroups[uid].path) for uid, _, _ in left}
             return {one: (told[one], before[one[0]][one[2]] * 1000, after[one[0]][one[2]] * 1000) for one in left}
 
@@ -260,11 +262,11 @@ class KubeletVerbs:
 
         def decides(seen: tuple[Report, int, int]) -> bool:
             # In whole seconds, rounded down, as the summary has them.
-            return agree(seen) or int(seen[0].moment) > began
+            return agree(seen) or (seen[0].total is not None and int(seen[0].moment) > began)
 
         seen = self._seen("the kubelet reports the CPU pressure of all pods", wanted, look, decides)
         if all(told.total is None for told, _, _ in seen.values()):
-            raise EnactorNotAbleError("this kubelet reports no pressure.", next_step="Use a kubelet of 1.34 or later.")
+            raise without
         return [
             Finding(
                 verdict=Verdict.of(agree(seen[one])),
@@ -454,6 +456,15 @@ class KubeletVerbs:
     def _text(self, path: CgroupPath, name: str) -> str:
         found: FileText = self.tree.read_text(path, name, deadline=Deadline.after(_CALL_SECONDS))
         return found.strip() if isinstance(found, str) else ""
+
+
+def _lacks_all(told: Mapping[_Total, Report], began: int) -> bool:
+    """Whether no total is reported, although cadvisor has measured every pod since then, in seconds of the epoch.
+
+    The summary also has moments of pods that cadvisor does not know yet.
+    """
+    measured = all(int(one.moment) > began for (_, source, _), one in told.items() if source == _PRESSURE_SOURCES[1])
+    return measured and all(one.total is None for one in told.values())
 
 
 def _listed(nodes: Sequence[int]) -> str:

@@ -42,6 +42,7 @@ class Session:
         self.population, self.memory, self.swap, self.state, self.other_id = population, memory, swap, state, other_id
         self.pressure = pressure
         self.moments = list(moments)
+        self.has_cgroup = True
         self.fetches = 0
 
     def objects(self, version, resource):
@@ -74,7 +75,7 @@ class Session:
                 for word in ("waiting", "stalled")
                 if self.pressure
             ]
-            return "".join(rows)
+            return "".join(rows) if self.has_cgroup else ""
         labels = f'{{container="app",namespace="default",pod="{WEB.name}"}}'
         return (
             f"# HELP container_memory_working_set_bytes [STABLE] Current working set\n"
@@ -250,17 +251,26 @@ def test_a_report_from_after_the_reading_decides_and_an_earlier_one_does_not(ben
     assert verbs.answers.fetches == fetches
 
 
-@pytest.mark.parametrize("at_first", [None, (490095000, 0.490095)])
-def test_what_the_kubelet_has_not_measured_yet_is_waited_for(bench, at_first):
+@pytest.mark.parametrize(
+    ("at_first", "moments", "has_cgroup"),
+    [
+        (None, (17, 18), True),
+        ((490095000, 0.490095), (17, 18), True),
+        # The pod's CPU time is the sum of its containers', without pressure (kubelet addPodCPUMemoryStats).
+        (None, (18, 19), False),
+    ],
+)
+def test_what_the_kubelet_has_not_measured_yet_is_waited_for(bench, at_first, moments, has_cgroup):
     """A kubelet that has just made the pod has no total, which does not show that it reports none, or an old one."""
     with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
         bench.cgroups.show(population.plan.pods[0].cgroup.path, "cpu.pressure", PRESSURE)
-        verbs = on(bench, population, report_seconds=60.0, pressure=at_first, moments=(17, 18))
+        verbs = on(bench, population, report_seconds=60.0, pressure=at_first, moments=moments)
+        verbs.answers.has_cgroup = has_cgroup
         fetched = verbs.answers.fetched
 
         def measured_later(url, *, seconds):
             if verbs.answers.fetches == 2:
-                verbs.answers.pressure = (490096000, 0.490096)
+                verbs.answers.pressure, verbs.answers.has_cgroup = (490096000, 0.490096), True
             return fetched(url, seconds=seconds)
 
         verbs.answers.fetched = measured_later
@@ -271,8 +281,10 @@ def test_what_the_kubelet_has_not_measured_yet_is_waited_for(bench, at_first):
 def test_without_pressure_nothing_is_compared(bench, text, why):
     with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
         bench.cgroups.show(population.plan.pods[0].cgroup.path, "cpu.pressure", text)
+        verbs = on(bench, population, report_seconds=60.0)
         with pytest.raises(EnactorNotAbleError, match=why):
-            on(bench, population).reports_pressure()
+            verbs.reports_pressure()
+        assert verbs.answers.fetches <= 2
 
 
 UNLIMITED, SMALL = (
