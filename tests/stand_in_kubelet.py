@@ -62,7 +62,7 @@ class Faults:
     waits. pends: what it reports of these, "" for what is right. rewrites: whether it writes the cgroups of pods that
     run already, as no kubelet does. slow: whether it reports that it has seen a resize before it has done anything
     about it. updates: whether it updates the containers that an older kubelet has not recorded, as kubelets since 1.33
-    do; it is `lags` seconds late with that.
+    do; it is `lags` seconds late with what it does for pods that run.
     """
 
     wrong: Wrong = _as_it_is
@@ -126,6 +126,11 @@ class StandInKubelet:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.returncode: int | None = None
         self._thread.start()
+
+    @property
+    def synced(self) -> int:
+        """How many pods it has synced."""
+        return len(self._sizes)
 
     def poll(self) -> int | None:
         return self.returncode

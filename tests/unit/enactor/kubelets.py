@@ -24,7 +24,10 @@ from tests.unit.node.fakes import kubelet, pod
 
 TIERED = {"memory_reservation_policy": ReservationPolicy.TIERED}
 WEB, OTHER = pod("web"), pod("other", "16Mi", "48Mi")
-METRICS = 'kubelet_working_pods{config="desired",lifecycle="sync",static=""} 0\n'
+METRICS = """kubelet_working_pods{{config="desired",lifecycle="sync",static=""}} 0
+kubelet_pod_worker_duration_seconds_count{{operation_type="create"}} {synced}
+kubelet_pod_worker_duration_seconds_count{{operation_type="sync"}} 7
+"""
 LARGER = dataclasses.replace(WEB, containers=pod("web", "64Mi", "96Mi").containers)
 
 
@@ -69,7 +72,7 @@ class Sandboxes:
 def enactor_on(bench, *, minor=36, binaries=None, dies="", **changes):
     """A kubelet enactor whose kubelet is the stand-in with these changes; dies: the log of one that ends at once."""
 
-    containers = Containers()
+    containers, kubelets = Containers(), []
 
     def launch(argv, log):
         Path(log).write_text(dies)
@@ -83,14 +86,18 @@ def enactor_on(bench, *, minor=36, binaries=None, dies="", **changes):
             containers=containers,
             **changes,
         )
+        kubelets.append(process)
         if dies:
             process.terminate()
             process.returncode = 1
         return process
 
+    def fetch(*_):
+        return METRICS.format(synced=kubelets[-1].synced)
+
     def work(orders, answers):
         with tempfile.NamedTemporaryFile() as log:
-            serve(orders, answers, lambda server: Supervisor(server, log.name, launch=launch, fetch=lambda *_: METRICS))
+            serve(orders, answers, lambda server: Supervisor(server, log.name, launch=launch, fetch=fetch))
 
     bench.target.put("/run/memqos/kubelet/kubelet.log", b"")
     bench.target.on(("mkdir",), lambda *_: (0, b"", b""))

@@ -268,3 +268,24 @@ def test_an_upgrade_updates_the_containers_that_the_older_kubelet_did_not_record
         assert enactor.why_not(Ability.RESIZE)
     assert (Knob.MEMORY_MIN in found) == (not updates)
     assert bool(found) == (not updates)
+
+
+@pytest.mark.parametrize("rewrites", [False, True])
+def test_a_kubelet_that_changes_running_pods_after_its_restart_is_found(rewrites):
+    """It is healthy before it has synced any pod, and until then every file is as planned."""
+    bench = Bench()
+    order = order_of(bench)
+    restarts = []
+
+    def wrong(path, written, text):
+        return "8192" if restarts and "-poduid" in str(path) and written is Knob.MEMORY_LOW else text
+
+    with enactor_on(bench, rewrites=rewrites, updates=False, lags=1.0, wrong=wrong) as enactor:
+        enactor.levels_seconds = 8.0
+        pods = enactor.begin("test")
+        pods.bring(order)
+        pods.admit(order, appears=lambda _: None)
+        restarts.append(True)
+        pods.bring(dataclasses.replace(order, succeeds=True))
+        found = {knob for path, knob in wrong_files(bench, order, pods.pods) if "-poduid" in path}
+    assert found == ({Knob.MEMORY_LOW} if rewrites else set())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 from memqos.cgroupfs.tree import CgroupTree
@@ -23,6 +22,7 @@ from memqos.enactor.kubelet.pod_status import (
     rejection,
     require_room,
     resize_pending,
+    sandbox_of,
     start_failure,
 )
 from memqos.enactor.kubelet.session import KubeletSession
@@ -34,7 +34,7 @@ from memqos.engine.resize import Resize, ResizePlan, ResizeStep
 from memqos.errors import DeadlineError, EnactorNotAbleError, MachineryError
 from memqos.model.path import CgroupPath
 from memqos.model.pod import ContainerKind, Pod
-from memqos.runtime.base import ContainerHandle, KubeletsRuntime, SandboxHandle, SandboxSpec
+from memqos.runtime.base import ContainerHandle, KubeletsRuntime
 from memqos.target.base import checked
 
 __all__ = ["Kubelet"]
@@ -45,9 +45,6 @@ _AT_A_TIME, _REMOVED_AT_A_TIME = 4, 8
 _END_SECONDS = _RESIZE_SECONDS = 180.0
 _CALL_SECONDS = 60.0
 _LEVELS_SECONDS = 75.0
-_LOGS = "/var/log/pods"
-_METRICS = "https://127.0.0.1:10250/metrics"
-_WORKING = re.compile(r"^kubelet_working_pods\{[^}]*\} (\S+)", re.MULTILINE)
 _STATE = "/var/lib/kubelet"
 _CHECKPOINTS = (
     f"{_STATE}/memory_manager_state",
@@ -219,6 +216,7 @@ class KubeletEnactment:
             self._kubelet.remove_state_of_another(order)
         self._kubelet.bring(order)
         if order.succeeds:
+            self._await_first_syncs()
             self._await_values(order.plan)
             for planned in order.plan.pods:
                 note_updates(self._pods[planned.uid], planned)
@@ -235,6 +233,20 @@ class KubeletEnactment:
         found = frozenset(uid for uid, one in self._pods.items() if goes_on(one, order, items.get(uid, {})))
         # Only a new pod makes the kubelet write the levels above at once.
         return found if len(found) < len(order.plan.pods) else frozenset()
+
+    def _await_first_syncs(self) -> None:
+        """Wait until the kubelet that has taken over has synced every pod once, at most for a period.
+
+        A healthy kubelet may not have done so, and what it must not change would be judged too early.
+        """
+        running = [one for one in self._items() if one["status"].get("phase") not in {"Succeeded", "Failed"}]
+
+        def synced() -> bool:
+            count = self._session.counted("kubelet_pod_worker_duration_seconds_count", operation_type="create")
+            return count >= len(running)
+
+        with contextlib.suppress(DeadlineError):
+            self._session.until("every pod is synced", synced, Deadline.after(self._kubelet.levels_seconds))
 
     def _await_values(self, plan: Plan) -> None:
         """Wait until every level is as planned, at most for a period; then it is judged anyway.
@@ -369,25 +381,14 @@ class KubeletEnactment:
         planned = admitted.planned
         found = self._kubelet.runtime.sandboxes(deadline=Deadline.after(_CALL_SECONDS))
         sandbox_id = next((one for one, uid in found.items() if uid == planned.uid), "")
-        folder = f"{_LOGS}/{planned.namespace}_{planned.name}_{planned.uid}"
-        spec = SandboxSpec(
-            name=planned.name,
-            namespace=planned.namespace,
-            uid=planned.uid,
-            cgroup_parent=str(planned.cgroup.path),
-            log_directory=folder,
-            handler=self._kubelet.handler,
-            resources=planned.sandbox_resources,
-            overhead=planned.sandbox_overhead,
-        )
-        admitted.sandbox = SandboxHandle(id=sandbox_id, spec=spec)
+        admitted.sandbox = sandbox_of(planned, sandbox_id, handler=self._kubelet.handler)
         admitted.failure = never_ran(admitted, status)
         kinds = {one.name: one.kind for one in admitted.pod.all_containers}
         restarts = {one["name"]: one.get("restartCount", 0) for one in container_statuses(status)}
         for name, container_id in container_ids(status).items():
             if kinds.get(name) is ContainerKind.INIT:
                 continue
-            log = f"{folder}/{name}/{restarts[name]}.log"
+            log = f"{admitted.sandbox.spec.log_directory}/{name}/{restarts[name]}.log"
             admitted.containers[name] = ContainerHandle(
                 id=container_id, name=name, sandbox=admitted.sandbox, log_path=log
             )
@@ -476,7 +477,11 @@ class KubeletEnactment:
                 self._kubelet.runtime.remove_sandbox(admitted.sandbox, deadline=Deadline.after(_CALL_SECONDS))
         if leaving:
             forgets = Deadline.after(_END_SECONDS)
-            self._session.until("the kubelet has forgotten them", lambda: self._workers() <= len(kept), forgets)
+            self._session.until(
+                "the kubelet has forgotten them",
+                lambda: self._session.counted("kubelet_working_pods") <= len(kept),
+                forgets,
+            )
         self._pods = {uid: self._pods[uid] for uid in kept}
 
     def _end_pods(self, leaving: Sequence[Json]) -> None:
@@ -492,8 +497,3 @@ class KubeletEnactment:
             return not left and not any(map(self._is_there, paths))
 
         self._session.until("the kubelet has removed all pods", are_gone, Deadline.after(_END_SECONDS))
-
-    def _workers(self) -> float:
-        """How many pods the kubelet still has workers for."""
-        text = self._session.fetched(_METRICS, seconds=_CALL_SECONDS)
-        return sum(float(value) for value in _WORKING.findall(text))

@@ -12,6 +12,7 @@ from memqos.engine.plan import PlannedPod
 from memqos.errors import EnactorNotAbleError, MachineryError
 from memqos.model.pod import ContainerKind
 from memqos.model.quantity import Quantity
+from memqos.runtime.base import SandboxHandle, SandboxSpec
 
 __all__ = [
     "Json",
@@ -26,11 +27,15 @@ __all__ = [
     "rejection",
     "require_room",
     "resize_pending",
+    "sandbox_of",
     "start_failure",
 ]
 
 
 Json = dict[str, Any]
+
+_LOGS = "/var/log/pods"
+"""Where a kubelet has the runtime log (KubeletConfiguration podLogsDir)."""
 
 _NEVER_RAN = frozenset({"ContainerCannotRun", "StartError"})
 """Reasons of containers that ended without having run: ContainerCannotRun of the kubelet, StartError of containerd."""
@@ -71,6 +76,21 @@ def rejection(admitted: AdmittedPod, status: Json) -> MachineryError:
         where=f"pod {admitted.planned.namespace}/{admitted.planned.name}",
         data={"reason": status.get("reason", "")},
     )
+
+
+def sandbox_of(planned: PlannedPod, sandbox_id: str, *, handler: str) -> SandboxHandle:
+    """The sandbox that the kubelet has requested for this pod from the runtime's handler."""
+    spec = SandboxSpec(
+        name=planned.name,
+        namespace=planned.namespace,
+        uid=planned.uid,
+        cgroup_parent=str(planned.cgroup.path),
+        log_directory=f"{_LOGS}/{planned.namespace}_{planned.name}_{planned.uid}",
+        handler=handler,
+        resources=planned.sandbox_resources,
+        overhead=planned.sandbox_overhead,
+    )
+    return SandboxHandle(id=sandbox_id, spec=spec)
 
 
 def never_ran(admitted: AdmittedPod, status: Json) -> MachineryError | None:

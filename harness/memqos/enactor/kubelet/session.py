@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import select
 import subprocess
 import zipfile
@@ -27,6 +28,9 @@ _KUBECONFIG = f"{_FOLDER}/kubeconfig"
 _HEALTH = ("http://127.0.0.1:10248/healthz", "https://127.0.0.1:10250/healthz")
 """Of the kubelet, and of the server of its statistics, which comes later."""
 
+_METRICS = "https://127.0.0.1:10250/metrics"
+_METRIC = re.compile(r"^(\w+)\{([^}]*)\} (\S+)", re.MULTILINE)
+_METRICS_SECONDS = 60.0
 _START_SECONDS = 420.0
 _ORDER_SECONDS = 60.0
 _LOOKS_SECONDS = 0.5
@@ -166,6 +170,12 @@ class KubeletSession:
         """The answer of a server in the machine to GET. MachineryError without one."""
         text: str = self.order("fetch", url=url, timeout=seconds, seconds=seconds + _ORDER_SECONDS)["text"]
         return text
+
+    def counted(self, metric: str, **labels: str) -> float:
+        """The sum of one of the kubelet's own metrics over all rows with these labels; 0 without one."""
+        rows = _METRIC.findall(self.fetched(_METRICS, seconds=_METRICS_SECONDS))
+        wanted = {f'{name}="{value}"' for name, value in labels.items()}
+        return sum(float(value) for name, told, value in rows if name == metric and wanted <= set(told.split(",")))
 
     def until(self, what: str, holds: Callable[[], bool], deadline: Deadline) -> None:
         """Wait until this holds. DeadlineError, with the end of the kubelet's log; MachineryError if it ended."""
