@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
+import time
 import urllib.request
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +29,7 @@ from memqos.model.pod import Pod, Resources
 from memqos.runtime.fake_cgroups import FakeCgroups
 from tests.manifests import pods_of
 
-NODE = {"metadata": {"name": "memqos"}, "spec": {}, "status": {"conditions": []}}
+NODE = {"metadata": {"name": "memqos"}, "spec": {}, "status": {}}
 
 Wrong = Callable[[CgroupPath, Knob, str], str]
 """What is written to a file of a cgroup instead of a text; "" is nothing."""
@@ -54,7 +55,7 @@ class Faults:
 
     late: seconds before it does anything. cannot_start: why no container starts, "" where they do. mute: whether it
     registers its node and does nothing about pods. hangs: the names of pods of which it makes nothing. follows: seconds
-    after a resize until it writes the levels above.
+    after a resize until it writes the levels above. reports: seconds until it reports its registered node.
 
     refuses: the reason for each pod, by its name, that it does not admit. resizes: whether it carries out resizes, or
     defers them. forces: whether it also carries out those that it must not ("and pends": and reports them as pending
@@ -81,6 +82,7 @@ class Faults:
     cannot_start: str = ""
     mute: bool = False
     follows: float = 0.0
+    reports: float = 0.0
 
 
 class StandInKubelet:
@@ -164,6 +166,9 @@ class StandInKubelet:
         self._ends.wait(self._faults.late)
         if not self._call("GET", "/api/v1/nodes")["items"]:
             self._call("POST", "/api/v1/nodes", NODE)
+        self._ends.wait(self._faults.reports)
+        ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": str(time.time_ns())}
+        self._call("PATCH", "/api/v1/nodes/memqos/status", {"status": {"conditions": [ready]}})
         while not self._ends.wait(0.005):
             if not self._faults.mute:
                 self._sync()

@@ -32,7 +32,6 @@ _CALL_SECONDS = 60.0
 _PERIOD_SECONDS = 10
 """How often the kubelet compares the node's memory with its thresholds (pkg/kubelet `evictionMonitoringPeriod`)."""
 
-_LOOKS = 2
 _SUMMARY = "https://127.0.0.1:10250/stats/summary"
 _SHORT = 96 << 20
 """Bytes by which the node is then below the threshold: more than its use varies, less than the evicted pod has."""
@@ -111,7 +110,7 @@ class EvictionVerbs:
         except DeadlineError:
             raise EnactorNotAbleError(f"{pod.name} did not come to use {uses} in time.") from None
         return BeforeEviction(
-            threshold=self._available() + _SHORT,
+            threshold=self._available(looks=1) + _SHORT,
             kills=self._kills(),
             anon={path: self._anon(path) for path in self._containers().values()},
         )
@@ -183,13 +182,13 @@ class EvictionVerbs:
         items = {one["metadata"]["uid"]: one.get("status") or {} for one in self.answers.objects("v1", "pods")}
         return items.get(uid, {})
 
-    def _available(self) -> int:
-        """The least of the node's available bytes until the kubelet has looked at them twice."""
+    def _available(self, *, looks: int = 2) -> int:
+        """The least of the node's available bytes until the kubelet has looked at them so often."""
         began = self._node_memory()
         later = wait(
             "the kubelet has looked at the node's memory again",
             self._node_memory,
-            until=lambda now: now[0] - began[0] >= _LOOKS * _PERIOD_SECONDS,
+            until=lambda now: now[0] - began[0] >= looks * _PERIOD_SECONDS,
             every=self.every,
             deadline=Deadline.after(self.seconds),
         )

@@ -11,7 +11,7 @@ from memqos.engine.answer.succession import succession
 from memqos.engine.resize import resize_pods, taken_over
 from memqos.errors import MachineryError, UsageError
 from memqos.model.knob import Knob
-from memqos.model.node import SwapBehavior
+from memqos.model.node import ReservationPolicy, SwapBehavior
 from tests.unit.enactor.kubelets import LARGER, OTHER, TIERED, WEB, enactor_on, order_of, wrong_files
 from tests.unit.node.fakes import Bench, kubelet, pod
 
@@ -289,3 +289,16 @@ def test_a_kubelet_that_changes_running_pods_after_its_restart_is_found(rewrites
         pods.bring(dataclasses.replace(order, succeeds=True))
         found = {knob for path, knob in wrong_files(bench, order, pods.pods) if "-poduid" in path}
     assert found == ({Knob.MEMORY_LOW} if rewrites else set())
+
+
+def test_a_node_that_the_kubelet_before_has_reported_is_not_taken_for_the_next_one_s():
+    """1.36.2 rejected a pod by the allocatable memory of a kubelet with a higher eviction threshold."""
+    bench = Bench()
+    with enactor_on(bench, reports=0.5) as enactor:
+        pods = enactor.begin("test")
+        reported = []
+        for order in (order_of(bench), order_of(bench, memory_reservation_policy=ReservationPolicy.NONE)):
+            pods.bring(order)
+            [node] = enactor.session.objects("v1", "nodes")
+            reported += [one["lastHeartbeatTime"] for one in node["status"]["conditions"]]
+    assert len(set(reported)) == len(reported) == 2

@@ -10,7 +10,7 @@ import re
 import select
 import subprocess
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -119,11 +119,18 @@ class KubeletSession:
         argv = [binary, f"--config={_CONFIG}", f"--kubeconfig={_KUBECONFIG}", "--hostname-override=memqos"]
         # The configuration field exists since 1.27; the flag exists in all releases.
         argv += [f"--container-runtime-endpoint=unix://{socket}", "--v=2"]
+        beats = self._heartbeats()
         self.order("start", argv=argv)
-        self._await_health()
+        self._await_health(beats)
         self._config, self._binary = config, binary
 
-    def _await_health(self) -> None:
+    def _await_health(self, beats: Set[str]) -> None:
+        """Wait until the kubelet answers, and until it has reported its node. beats: of the kubelets before it.
+
+        A node that is already registered has what the kubelet before made allocatable, and the new one admits pods by
+        that until its first report (kubelet getNodeAnyWay).
+        """
+
         def healthy() -> bool:
             self._require_running()
             try:
@@ -133,9 +140,14 @@ class KubeletSession:
                 if isinstance(error, TargetError):
                     raise
                 return False
-            return bool(self.objects("v1", "nodes"))
+            return not self._heartbeats() <= beats
 
-        self.until("the kubelet is healthy and has registered its node", healthy, Deadline.after(_START_SECONDS))
+        self.until("the kubelet is healthy and has reported its node", healthy, Deadline.after(_START_SECONDS))
+
+    def _heartbeats(self) -> frozenset[str]:
+        """When nodes were reported last."""
+        conditions = [one for node in self.objects("v1", "nodes") for one in node["status"].get("conditions") or ()]
+        return frozenset(one["lastHeartbeatTime"] for one in conditions if one["type"] == "Ready")
 
     def _require_running(self) -> None:
         """MachineryError, with the end of its log, for a kubelet that ended by itself."""
