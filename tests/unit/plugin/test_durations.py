@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from memqos.plugin.collection.workers import SHARES
-from memqos.plugin.keys import ATTRIBUTE
+from memqos.plugin.keys import ATTRIBUTE, SETTINGS_KEY
 from memqos.plugin.results.durations import DurationRecorder, expected_durations, keep_durations, stored_durations
 from memqos.report.outcome import Outcome, Phase, TestResult
 
@@ -146,7 +146,7 @@ def test_the_first_case_is_expected_to_take_what_is_shared_at_most_as_long_as_be
     """Another case may have been first then."""
     monkeypatch.setenv("MEMQOS_CACHE", str(tmp_path))
     keep_durations([result(FIRST, 30.5)], around={FIRST: 30.0}, shared={POPULATION: 30.0}, is_whole=True)
-    times = DurationRecorder(SimpleNamespace())
+    times = DurationRecorder(SimpleNamespace(stash={SETTINGS_KEY: SimpleNamespace(kubelet_binary=None)}))
     report = pytest.CollectReport(nodeid="", outcome="passed", longrepr=None, result=None)
     setattr(report, SHARES, {FIRST: POPULATION, SECOND: POPULATION})
     times.pytest_collectreport(report)
@@ -164,3 +164,20 @@ def test_what_an_older_memqos_kept_is_read(tmp_path, monkeypatch):
     (tmp_path / "durations.json").write_text('{"schema": "memqos-durations/1", "seconds": {"a": 3, "b": -1, "c": []}}')
 
     assert stored_durations() == {"a": 3.0}
+
+
+def test_a_real_kubelet_s_durations_are_kept_apart(tmp_path, monkeypatch):
+    """Without one its claims are not observable at once: the next run with one was expected to take a second."""
+    monkeypatch.setenv("MEMQOS_CACHE", str(tmp_path))
+    option = SimpleNamespace(keyword="", markexpr="")
+    told = {}
+    for kubelet, seconds in ((None, 0.1), ("./kubelet", 40.0)):
+        settings = SimpleNamespace(kubelet_binary=kubelet)
+        config = SimpleNamespace(stash={SETTINGS_KEY: settings}, option=option, args=[])
+        DurationRecorder(config).keep([result(OTHER, seconds)])
+        told[kubelet] = (
+            DurationRecorder(config).expected([OTHER]).seconds,
+            DurationRecorder(config).before(OTHER, among=[OTHER]),
+        )
+
+    assert told == {None: ({OTHER: 0.1}, 0.1), "./kubelet": ({OTHER: 40.0}, 40.0)}

@@ -146,7 +146,8 @@ class CaseSelection:
 def _times(settings: Settings) -> dict[str, float]:
     from memqos.plugin.results.durations import durations_for_shards
 
-    return durations_for_shards() if settings.shard is not None else {}
+    with_kubelet = settings.kubelet_binary is not None
+    return durations_for_shards(kubelet=with_kubelet) if settings.shard is not None else {}
 
 
 def _failed(config: pytest.Config, settings: Settings) -> list[str]:

@@ -107,32 +107,33 @@ def _without_systems() -> Callable[[str], str]:
     return without
 
 
-def durations_for_shards() -> dict[str, float]:
+def durations_for_shards(*, kubelet: bool = False) -> dict[str, float]:
     """The durations that divide a run into parts; all parts started here one after another use the same.
 
     Other runs keep their durations in between. Half a day after a part was started, the next one uses what is stored
-    then.
+    then. kubelet: see `durations_file`.
     """
-    file = durations_file().with_name("durations-of-shards.json")
+    stored = durations_file(kubelet=kubelet)
+    file = stored.with_name(f"{stored.stem}-of-shards.json")
     with contextlib.suppress(OSError):
         if _read(file) is None or utc_now().timestamp() - file.stat().st_mtime >= _HALF_A_DAY:
-            _write(file, _read(durations_file()) or {})
+            _write(file, _read(stored) or {})
         os.utime(file)
     kept = _read(file)
-    return _medians(kept) if kept is not None else stored_durations()
+    return _medians(kept) if kept is not None else stored_durations(kubelet=kubelet)
 
 
-def durations_file() -> Path:
-    """Where they are kept."""
+def durations_file(*, kubelet: bool = False) -> Path:
+    """Where they are kept; kubelet: those of runs with a real kubelet, which takes several times as long as memqos."""
     # What machines need is imported only for a run of suites, not in every project that has the plugin.
     from memqos.place.opening import cache_root
 
-    return cache_root() / "durations.json"
+    return cache_root() / ("durations-with-kubelet.json" if kubelet else "durations.json")
 
 
-def stored_durations() -> dict[str, float]:
+def stored_durations(*, kubelet: bool = False) -> dict[str, float]:
     """Seconds by the id of a case, the lower median of its last runs; empty if nothing is stored or readable."""
-    return _medians(_read(durations_file()) or {})
+    return _medians(_read(durations_file(kubelet=kubelet)) or {})
 
 
 def _medians(runs: Mapping[str, Sequence[float]]) -> dict[str, float]:
@@ -166,14 +167,15 @@ def keep_durations(
     around: Mapping[str, float],
     shared: Mapping[str, float],
     is_whole: bool,
+    kubelet: bool = False,
 ) -> None:
     """Store what these cases took, with their earlier runs and those of others; errors are ignored.
 
     A not observable case counts only if nothing else is known of it: it mostly needs another kind of machine. around:
     by case, the time spent on what it shares with others. shared: the duration of that, by its name; a run without all
-    cases (is_whole false) stores only unknown ones, since it may share less.
+    cases (is_whole false) stores only unknown ones, since it may share less. kubelet: see `durations_file`.
     """
-    file = durations_file()
+    file = durations_file(kubelet=kubelet)
     before = _read(file) or {}
     told = [one for one in results if one.machine and _is_told(one, before)]
     taken = {one.id: max(0.0, one.seconds - around.get(one.id, 0.0)) for one in told}
@@ -227,7 +229,11 @@ class DurationRecorder:
 
     def expected(self, cases: Iterable[str]) -> ExpectedDurations:
         """The expected duration of these cases together; shared parts count for the first case."""
-        return expected_durations(cases, stored_durations(), shared_by=self._shared_by)
+        return expected_durations(cases, stored_durations(kubelet=self._kubelet), shared_by=self._shared_by)
+
+    @property
+    def _kubelet(self) -> bool:
+        return self._config.stash[SETTINGS_KEY].kubelet_binary is not None
 
     def before(self, case: str, *, among: Iterable[str]) -> float | None:
         """The expected duration of a case that has just ended in seconds, None if unknown. among: the run's cases.
@@ -236,7 +242,7 @@ class DurationRecorder:
         first and last then.
         """
         if self._before is None:
-            self._before = _told([*among, *set(self._shared_by.values())], stored_durations())
+            self._before = _told([*among, *set(self._shared_by.values())], stored_durations(kubelet=self._kubelet))
         if case not in self._before:
             return None
         around = self._around.get(case, 0.0)
@@ -250,4 +256,4 @@ class DurationRecorder:
             shared[self._shared_by[case]] += seconds
         option = self._config.option
         is_whole = not (option.keyword or option.markexpr or any("::" in word for word in self._config.args))
-        keep_durations(results, around=self._around, shared=shared, is_whole=is_whole)
+        keep_durations(results, around=self._around, shared=shared, is_whole=is_whole, kubelet=self._kubelet)
