@@ -25,8 +25,9 @@ from tests.unit.node.fakes import kubelet, pod
 TIERED = {"memory_reservation_policy": ReservationPolicy.TIERED}
 WEB, OTHER = pod("web"), pod("other", "16Mi", "48Mi")
 METRICS = """kubelet_working_pods{{config="desired",lifecycle="sync",static=""}} 0
-kubelet_pod_worker_duration_seconds_count{{operation_type="create"}} {synced}
-kubelet_pod_worker_duration_seconds_count{{operation_type="sync"}} 7
+kubelet_pod_worker_duration_seconds_count{{operation_type="create"}} {created}
+kubelet_pod_worker_duration_seconds_count{{operation_type="sync"}} {synced}
+kubelet_pod_worker_duration_seconds_sum{{operation_type="sync"}} 99.5
 """
 LARGER = dataclasses.replace(WEB, containers=pod("web", "64Mi", "96Mi").containers)
 
@@ -93,7 +94,8 @@ def enactor_on(bench, *, minor=36, binaries=None, dies="", **changes):
         return process
 
     def fetch(*_):
-        return METRICS.format(synced=kubelets[-1].synced)
+        synced = kubelets[-1].synced
+        return METRICS.format(created=min(synced, 1), synced=max(synced - 1, 0))
 
     def work(orders, answers):
         with tempfile.NamedTemporaryFile() as log:
@@ -117,7 +119,7 @@ def enactor_on(bench, *, minor=36, binaries=None, dies="", **changes):
     bench.target.on(("rm", "-f"), removed)
     bench.target.open = lambda _: InProcess(work)
     with kubelet_session(bench.target) as session:
-        yield Kubelet(
+        enactor = Kubelet(
             session,
             tree=CgroupTree(bench.target, bench.cgroups.hierarchy),
             runtime=Sandboxes([WEB.uid, OTHER.uid]),
@@ -125,6 +127,8 @@ def enactor_on(bench, *, minor=36, binaries=None, dies="", **changes):
             socket="/run/cri.sock",
             binaries=binaries or {minor: "/usr/local/bin/kubelet"},
         )
+        enactor.rest_seconds = 0.1
+        yield enactor
 
 
 def order_of(bench, release="1.36", pods=(WEB, OTHER), **settings):

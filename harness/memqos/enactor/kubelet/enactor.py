@@ -43,8 +43,7 @@ __all__ = ["Kubelet"]
 _POD_SECONDS = 240.0
 _AT_A_TIME, _REMOVED_AT_A_TIME = 4, 8
 _END_SECONDS = _RESIZE_SECONDS = 180.0
-_CALL_SECONDS = 60.0
-_LEVELS_SECONDS = 75.0
+_CALL_SECONDS, _LEVELS_SECONDS, _REST_SECONDS = 60.0, 75.0, 3.0
 _STATE = "/var/lib/kubelet"
 _CHECKPOINTS = (
     f"{_STATE}/memory_manager_state",
@@ -74,8 +73,8 @@ class Kubelet:
     """A kubelet in the machine. handler: the runtime's handler, "" for the default. socket: the CRI socket.
 
     binaries: paths in the machine by minor version (36 for 1.36); the first is the kubelet under test.
-    levels_seconds: how long a kubelet that takes over may need for its first writes. pod_seconds: how long pods that
-    are given to it together may need to start. resize_seconds: for a resize.
+    levels_seconds: how long a kubelet that takes over may need for its first writes. rest_seconds: without a sync of a
+    pod, it has done the first. pod_seconds, resize_seconds: how long pods that start together, or a resize, may take.
     """
 
     setter = Setter.KUBELET
@@ -96,9 +95,8 @@ class Kubelet:
         self.handler = handler
         self.socket = socket
         self.binaries = binaries
-        self.levels_seconds = _LEVELS_SECONDS
-        self.pod_seconds = _POD_SECONDS
-        self.resize_seconds = _RESIZE_SECONDS
+        self.levels_seconds, self.rest_seconds = _LEVELS_SECONDS, _REST_SECONDS
+        self.pod_seconds, self.resize_seconds = _POD_SECONDS, _RESIZE_SECONDS
         self._plan: Plan | None = None
 
     @property
@@ -235,15 +233,18 @@ class KubeletEnactment:
         return found if len(found) < len(order.plan.pods) else frozenset()
 
     def _await_first_syncs(self) -> None:
-        """Wait until the kubelet that has taken over has synced every pod once, at most for a period.
+        """Wait until the kubelet that has taken over has synced its pods and rests, at most for a period.
 
-        A healthy kubelet may not have done so, and what it must not change would be judged too early.
+        A healthy one may not have done so: what it must not change would be judged too early.
         """
-        running = [one for one in self._items() if one["status"].get("phase") not in {"Succeeded", "Failed"}]
+        running = sum(one["status"].get("phase") not in {"Succeeded", "Failed"} for one in self._items())
+        last, rests = 0.0, Deadline.after(0)
 
         def synced() -> bool:
-            count = self._session.counted("kubelet_pod_worker_duration_seconds_count", operation_type="create")
-            return count >= len(running)
+            nonlocal last, rests
+            if last != (count := self._session.counted("kubelet_pod_worker_duration_seconds_count")):
+                last, rests = count, Deadline.after(self._kubelet.rest_seconds)
+            return count >= running and rests.expired
 
         with contextlib.suppress(DeadlineError):
             self._session.until("every pod is synced", synced, Deadline.after(self._kubelet.levels_seconds))
