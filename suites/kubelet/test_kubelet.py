@@ -3,6 +3,7 @@
     pods             guaranteed-one, burstable, best-effort: one of each QoS class
     pod sized        request 64 Mi, limit 128 Mi; resized to 96/128, 96/192 and 128/128 Mi
     writes-volume    its init container leaves 24 Mi in a memory-backed volume; its limit is 64 Mi
+    swaps-over-high  takes 50 Mi with a limit of 48 Mi, so that some is swapped; holds-small has 8 Mi
     above-high       asks for 124 Mi of its limit of 128 Mi; memory.high is below
     over-request     requests 32 Mi and uses 256 Mi
     within-request   requests 64 Mi and uses 48 Mi; holds-small is Guaranteed and uses 8 of 48 Mi
@@ -16,6 +17,7 @@ from memqos.testing import MemoryVolume
 
 pytestmark = pytest.mark.more
 PODS = ["guaranteed-one", "burstable", "best-effort"]
+USERS = ["swaps-over-high", "holds-small"]
 
 
 @pytest.fixture
@@ -154,6 +156,16 @@ def test_pages_of_a_volume_count_for_the_pod(qos_node, qos_kubelet, qos_catalog,
     volume = MemoryVolume(name="volume", container_path="/volume")
     with qos_node.admitted([qos_catalog.pod("writes-volume")], qos_kubelet, memory_volumes=[volume]) as population:
         findings = qos_node.kubelet_verbs(population).volume_pages()
+
+    qos_evidence.settle(findings)
+
+
+@pytest.mark.behaviour
+@pytest.mark.claim("kubelet/reports-memory")
+def test_reported_memory_is_the_kernel_s(qos_node, qos_kubelet, qos_catalog, qos_evidence):
+    """/stats/summary and /metrics/resource agree with memory.current, memory.stat and memory.swap.current."""
+    with qos_node.admitted(list(map(qos_catalog.pod, USERS)), qos_kubelet) as population:
+        findings = qos_node.kubelet_verbs(population).reports.memory()
 
     qos_evidence.settle(findings)
 

@@ -44,17 +44,10 @@ def test_daemon_reload_changes_nothing(qos_node, pods, qos_evidence):
 
 
 @pytest.mark.behaviour
-@pytest.mark.claim("kubelet/reports-memory")
-def test_reported_memory_is_the_kernel_s(qos_node, pods, qos_evidence):
-    """/stats/summary and /metrics/resource agree with memory.current, memory.stat and memory.swap.current."""
-    qos_evidence.settle(qos_node.kubelet_verbs(pods).reports_memory())
-
-
-@pytest.mark.behaviour
 @pytest.mark.claim("kubelet/reports-pressure")
 def test_reported_pressure_is_the_kernel_s(qos_node, pods, qos_evidence):
     """/stats/summary and /metrics/cadvisor agree with cpu.pressure, each in its unit."""
-    qos_evidence.settle(qos_node.kubelet_verbs(pods).reports_pressure())
+    qos_evidence.settle(qos_node.kubelet_verbs(pods).reports.pressure())
 
 
 @pytest.mark.behaviour

@@ -265,6 +265,21 @@ _KUBELET = {
         "and pods, are in microseconds; seen on 1.36.2.",
         upstream="kubernetes#142599",
     ),
+    "kubelet/resource-metrics-lack-swap": Fault(
+        runtime=KUBELET,
+        since="1.28",
+        fixed="1.34",
+        sentence="/metrics/resource has no container_swap_usage_bytes if the kubelet reads containers' statistics over "
+        "CRI; seen on 1.32.13.",
+        upstream="kubernetes#131915",
+    ),
+    "kubelet/resource-metrics-have-no-swap-in-use": Fault(
+        runtime=KUBELET,
+        since="1.34",
+        fixed="1.36",
+        sentence="container_swap_usage_bytes in /metrics/resource is 0 whatever the container has in swap.",
+        upstream="kubernetes#137093",
+    ),
     "kubelet/resize-to-the-limit-leaves-memory-high": Fault(
         runtime=KUBELET,
         since="1.27",
