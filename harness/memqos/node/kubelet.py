@@ -216,16 +216,16 @@ class KubeletVerbs:
         return found
 
     def memory_manager_places(self) -> Sequence[Finding]:
-        """The NUMA nodes and bytes of each container in the Memory Manager's checkpoint, against the plan.
+        """Each container's NUMA nodes and bytes in the Memory Manager's checkpoint; cpuset.mems of those that run.
 
-        An init container that has ended has none: the kubelet removes its entry when it starts the next container
+        An init container that has ended has no entry: the kubelet removes it when it starts the next container
         (memorymanager manager.AddContainer).
 
         EnactorNotAbleError if the configuration gives no container NUMA nodes.
         """
         data = self.tree.target.read(_CHECKPOINT, deadline=Deadline.after(_CALL_SECONDS))
         entries = json.loads(data or b"{}").get("entries") or {}
-        found = []
+        found, mems = [], list[Finding]()
         for pod in self.population.plan.pods:
             containers = self.population.pods[pod.uid].pod.all_containers
             requests = {one.name: one.resources.requests for one in containers}
@@ -246,12 +246,15 @@ class KubeletVerbs:
                         container.cgroup, subject, "memory_manager_state", expected, " and ".join(seen) or "nothing"
                     )
                 )
+            files = self.population.judge_pod(self.population.pods[pod.uid].pod)
+            running = [one for one in files if one.subject.container and one.subject.container not in ended]
+            mems += [one for one in running if one.knob == Knob.CPUSET_MEMS]
         if not found:
             raise EnactorNotAbleError(
                 "no container gets NUMA nodes from the Memory Manager.",
                 next_step="Take a configuration with memoryManagerPolicy: Static, and a Guaranteed pod.",
             )
-        return found
+        return [*found, *mems]
 
     def _stat(self, path: CgroupPath) -> dict[str, int]:
         return _numbers(self._text(path, "memory.stat"))

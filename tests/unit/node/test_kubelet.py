@@ -432,8 +432,24 @@ def test_the_memory_manager_s_checkpoint_has_the_planned_numa_node(bench, block,
     with bench.node.admitted([web], kubelet("1.36", **STATIC)) as population:
         entries = {} if block is None else {WEB.uid: {"app": [{"type": "hugepages-2Mi", "size": 0}, block]}}
         bench.target.put("/var/lib/kubelet/memory_manager_state", json.dumps({"entries": entries}).encode())
-        [found] = on(bench, population).memory_manager_places()
+        found, mems = on(bench, population).memory_manager_places()
     assert (found.observed, found.expected, found.verdict) == (observed, "0: 67108864 bytes", verdict)
+    assert (mems.knob, mems.expected, mems.verdict) == ("cpuset.mems", "0", Verdict.CONFORMS)
+
+
+def test_a_container_on_another_numa_node_than_its_checkpoint_says_is_found(bench):
+    amounts = {"memory": Quantity.parse("64Mi"), "cpu": Quantity.parse("1")}
+    container = dataclasses.replace(WEB.containers[0], resources=Resources(requests=amounts, limits=amounts))
+    web = dataclasses.replace(WEB, containers=(container,))
+    with bench.node.admitted([web], kubelet("1.36", **STATIC)) as population:
+        block = {"numaAffinity": [0], "type": "memory", "size": 64 << 20}
+        bench.target.put(
+            "/var/lib/kubelet/memory_manager_state", json.dumps({"entries": {WEB.uid: {"app": [block]}}}).encode()
+        )
+        bench.cgroups.put(population.path_of(web, "app"), "cpuset.mems", "1")
+        read = dataclasses.replace(population, reading=bench.node.read(population))
+        found, mems = on(bench, read).memory_manager_places()
+    assert (found.verdict, mems.verdict, mems.observed) == (Verdict.CONFORMS, Verdict.DEVIATES, "1")
 
 
 @pytest.mark.parametrize(("has_entry", "verdict"), [(False, Verdict.CONFORMS), (True, Verdict.DEVIATES)])
@@ -451,7 +467,9 @@ def test_an_init_container_that_has_ended_has_no_entry_in_the_checkpoint(bench, 
     with bench.node.admitted([web], kubelet("1.36", **STATIC)) as population:
         entries = {WEB.uid: {"app": block, **({"init": block} if has_entry else {})}}
         bench.target.put("/var/lib/kubelet/memory_manager_state", json.dumps({"entries": entries}).encode())
-        found = {one.subject.container: one for one in on(bench, population).memory_manager_places()}
+        places = on(bench, population).memory_manager_places()
+    found = {one.subject.container: one for one in places if one.knob == "memory_manager_state"}
+    assert [one.subject.container for one in places if one.knob == "cpuset.mems"] == ["app"]
     assert (found["init"].verdict, found["init"].expected) == (verdict, "nothing")
     assert found["app"].verdict is Verdict.CONFORMS
 
