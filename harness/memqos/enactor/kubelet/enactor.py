@@ -233,7 +233,7 @@ class KubeletEnactment:
         return found if len(found) < len(order.plan.pods) else frozenset()
 
     def _await_first_syncs(self) -> None:
-        """Wait until the kubelet that has taken over has synced its pods and rests, at most for a period.
+        """Wait until the kubelet that has taken over has synced its pods and rests, at most for half a period.
 
         A healthy one may not have done so: what it must not change would be judged too early.
         """
@@ -247,7 +247,7 @@ class KubeletEnactment:
             return count >= running and rests.expired
 
         with contextlib.suppress(DeadlineError):
-            self._session.until("every pod is synced", synced, Deadline.after(self._kubelet.levels_seconds))
+            self._session.until("every pod is synced", synced, Deadline.after(self._kubelet.levels_seconds / 2))
 
     def _await_values(self, plan: Plan) -> None:
         """Wait until every level is as planned, at most for a period; then it is judged anyway.
