@@ -235,7 +235,8 @@ def flags_in(
         words = [word for name, value in variables.items() if name not in used for word in _flags_of(value, place)]
         flags, more = flag_words(words, place)
         return flags, (*notes, *more)
-    if around and not {name for command in commands for name in _VARIABLE.findall(command)} - set(around):
+    others = {name for command in commands for name in _VARIABLE.findall(command)} - set(variables)
+    if around and others <= set(around):
         notes.clear()
     return _of_commands(commands, {**variables, **(around or {})}, notes, place)
 

@@ -158,14 +158,16 @@ def _flags_text(one: str) -> tuple[str, str]:
 
 
 def _of_flags(content: str, file: str, around: Mapping[str, str], used: Set[str]) -> Source:
-    expanded = not used.isdisjoint(environment_in(content))
-    if expanded or is_command_line(content):
+    variables = environment_in(content)
+    # Debian's /etc/default/kubelet is KUBELET_EXTRA_ARGS= and no more.
+    without = not used.isdisjoint(variables) or (bool(variables) and not any(variables.values()))
+    if without or is_command_line(content):
         flags, notes = flags_in(content, file, around, used)
         source = Source(file=file, flags=flags, notes=notes)
     else:
         # A list or a file of k3s or kubeadm may have flags too.
         source = _listed_flags(content.encode(), file)
-    if not source.flags and not source.notes and not expanded:
+    if not source.flags and not source.notes and not without:
         raise _no_flags(file)
     return source
 

@@ -128,6 +128,8 @@ def _word(node: MappingNode, name: str, place: FieldPath) -> str:
         value = node.get(name)
         line = value.line if value is not None else node.line
         step = 'A pod has apiVersion "v1" and kind "Pod".'
+        if node.get("kind") is None and node.get("apiVersion") is None:
+            step = f"{step} kubectl get pods -o yaml prints the pods of a cluster."
         raise place.child(name).error(f"{name} is not set.", line, next_step=step)
     return found
 

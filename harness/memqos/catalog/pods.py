@@ -142,8 +142,8 @@ def _unreadable(path: str | Path, error: OSError, what: str) -> UsageError:
     )
 
 
-def load_pods(paths: Iterable[str | Path]) -> tuple[Pod, ...]:
-    """The pods of several files, as in `load_manifests`."""
+def load_pods(paths: str | Path | Iterable[str | Path]) -> tuple[Pod, ...]:
+    """The pods of one or several files, as in `load_manifests`."""
     return load_manifests(paths).pods
 
 
@@ -153,7 +153,7 @@ def load_stored_pods(paths: Iterable[str | Path]) -> tuple[Pod, ...]:
 
 
 def load_manifests(
-    paths: Iterable[str | Path],
+    paths: str | Path | Iterable[str | Path],
     *,
     replicas: Replicas = _AS_WRITTEN,
     recursive: bool = False,
@@ -161,7 +161,7 @@ def load_manifests(
     recommendations: bool = False,
     cluster: ClusterObjects = NO_OBJECTS,
 ) -> Manifests:
-    """The pods of several files and folders, in the order given; a file may hold all the objects of a cluster.
+    """The pods of one or several files and folders, in the order given; a file may hold all objects of a cluster.
 
     In a folder, the files that kubectl reads (.json, .yaml, .yml) are read by name; recursive: those in folders below
     it too. replicas: the planned pods of a workload, if not the number in its manifest. namespace: for objects without
@@ -176,7 +176,8 @@ def load_manifests(
     objects: list[ClusterObject] = []
     passed_over: Counter[tuple[str, str]] = Counter()
     skipped: list[str] = []
-    for one in _read_all(_files(paths, skipped, recursive=recursive), replicas, namespace=namespace):
+    given = [paths] if isinstance(paths, str | Path) else paths
+    for one in _read_all(_files(given, skipped, recursive=recursive), replicas, namespace=namespace):
         if isinstance(one, PassedOver):
             passed_over[one.kind, one.version] += 1
         elif isinstance(one, ClusterObject):

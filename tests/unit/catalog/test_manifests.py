@@ -267,7 +267,7 @@ LONG = "1" * 10_000
          "no resources"),
         (manifest(meta="uid: a/b"), "p.yaml:5: metadata.uid", "cgroup's name"),
         # the object
-        ("a: 1", "p.yaml:1: kind", "kind is not set"),
+        ("a: 1", "p.yaml:1: kind", "kind is not set.*kubectl get pods -o yaml prints the pods of a cluster"),
         ("kind: Pod\nspec: {}", "apiVersion", "apiVersion is not set"),
         ("kind: Deployment\napiVersion: apps/v1beta2", "p.yaml:1: kind", "Deployment in apps/v1beta2. .* is apps/v1"),
         ("kind: Deploymnt\napiVersion: apps/v1", "p.yaml:1: kind", "no Deploymnt in apps/v1. .* 'Deployment'"),

@@ -1,4 +1,5 @@
 import io
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -85,3 +86,11 @@ def test_standard_input(monkeypatch):
 def test_no_such_file(tmp_path):
     with pytest.raises(UsageError, match="no such file"):
         load_pods([tmp_path / "none.yaml"])
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_one_path(tmp_path, kind):
+    (tmp_path / "pod.yaml").write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c}]}\n"
+    )
+    assert [pod.name for pod in load_pods(kind(tmp_path / "pod.yaml"))] == ["a"]

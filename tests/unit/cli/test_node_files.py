@@ -155,3 +155,28 @@ def test_a_command_line_without_flags_is_refused(told, tmp_path):
     code, _, err = told("--kubelet-config", tmp_path / "unit")
     assert code == 4
     assert "it contains no kubelet flags" in err
+
+
+def test_an_environment_file_without_flags(planned, tmp_path):
+    (tmp_path / "kubelet").write_text("KUBELET_EXTRA_ARGS=\n")
+    found, err = planned("--kubelet-config", "kubespray.yaml", "--kubelet-flags", tmp_path / "kubelet")
+    assert found["/kubepods.slice"]["memory.max"] == "8589934592"
+    assert "KUBELET_EXTRA_ARGS" not in err
+
+
+def test_files_of_the_environment_that_a_unit_names_are_noted_as_long_as_a_variable_is_missing(planned, tmp_path):
+    unit = (
+        '[Service]\nEnvironment="CONFIG_ARGS=--max-pods=9"\nEnvironmentFile=-/etc/default/kubelet\n'
+        "ExecStart=/usr/bin/kubelet $CONFIG_ARGS $EXTRA_ARGS\n"
+    )
+    (tmp_path / "10-kubeadm.conf").write_text(unit)
+    (tmp_path / "kubelet").write_text("EXTRA_ARGS=--kube-reserved=memory=1Gi\n")
+    given = ("--kubelet-config", "ocp-kubeletconfig.yaml", "--kubelet-flags", tmp_path / "10-kubeadm.conf")
+    _, err = planned(*given)
+    assert "EnvironmentFile=-/etc/default/kubelet: the file is not read here" in err
+    assert "$EXTRA_ARGS: the variable is not set here" in err
+    found, err = planned(*given, "--kubelet-flags", tmp_path / "kubelet")
+    # 8Gi without the file's 3Gi and the flag's 1Gi.
+    assert found["/kubepods.slice"]["memory.max"] == "4294967296"
+    assert "EnvironmentFile" not in err
+    assert "EXTRA_ARGS" not in err

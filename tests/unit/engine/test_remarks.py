@@ -7,7 +7,14 @@ import pytest
 
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.model.node import CgroupVersion, KubeletSettings, NodeFacts, ReservationPolicy, SettingsNote
+from memqos.model.node import (
+    CgroupDriver,
+    CgroupVersion,
+    KubeletSettings,
+    NodeFacts,
+    ReservationPolicy,
+    SettingsNote,
+)
 from memqos.model.pod import Resources
 from memqos.model.quantity import Quantity
 from tests.unit.engine.pods import NODE, amounts, container, pod
@@ -80,6 +87,42 @@ def test_reserved_cgroups_must_exist():
         "k.yaml:9",
         "the kubelet does not create /runtime, and does not start without it: it must exist beforehand",
     )]  # fmt: skip
+
+
+def test_reserved_cgroups_have_the_path_that_systemd_gives_them():
+    found = told(
+        cgroup_driver=CgroupDriver.SYSTEMD,
+        enforce_node_allocatable=("pods", "kube-reserved", "system-reserved"),
+        kube_reserved=amounts({"memory": "1Gi"}),
+        kube_reserved_cgroup="/system.slice/kubelet.service",
+        system_reserved=amounts({"memory": "1Gi"}),
+        system_reserved_cgroup="/system",
+    )
+    assert [what.partition(",")[0] for _, _, what in found] == [
+        "the kubelet does not create /system.slice",
+        "the kubelet does not create /kubelet.service.slice",
+    ]
+
+
+def test_the_root_must_exist():
+    origin = {"cgroupRoot": "k.yaml:4"}
+    [found] = told(cgroup_root="/kubelet", origin=origin)
+    assert found == (
+        "cgroupRoot", "k.yaml:4",
+        "the kubelet does not create /kubelet, and does not start without it: it must exist beforehand",
+    )  # fmt: skip
+    [(_, _, what)] = told(cgroup_root="/kubelet/", cgroup_driver=CgroupDriver.SYSTEMD)
+    assert what == "the kubelet does not create /kubelet.slice, and does not start without it: it must exist beforehand"
+    [(_, _, what)] = told(cgroup_root="/pods.slice", cgroup_driver=CgroupDriver.SYSTEMD)
+    assert what == (
+        "the kubelet does not create /pods.slice.slice, and does not start without it: it must exist beforehand; "
+        "cgroupRoot names a slice without its ending"
+    )
+    [(_, _, what)] = told(cgroup_root="/pods.slice")
+    assert what.startswith("the kubelet does not create /pods.slice, ")
+    assert what.endswith("beforehand")
+    assert told(cgroup_root="/") == told(cgroup_root="") == []
+    assert told(cgroup_root="/kubelet", cgroups_per_qos=False, enforce_node_allocatable=()) == []
 
 
 def test_limits_too_small_to_start():

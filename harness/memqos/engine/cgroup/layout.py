@@ -27,6 +27,7 @@ __all__ = [
     "pod_uid",
     "qos_name",
     "reserved_path",
+    "root_name",
 ]
 
 CgroupName = tuple[str, ...]
@@ -39,8 +40,13 @@ _CLASS_NAMES = {QosClass.BURSTABLE: "burstable", QosClass.BEST_EFFORT: "besteffo
 
 def kubepods_name(cgroup_root: str, *, cgroups_per_qos: bool = True) -> CgroupName:
     """The parent of all pods: `cgroupRoot` ("" is the root), with "kubepods" below it unless cgroupsPerQOS is off."""
-    root = tuple(part for part in cgroup_root.split("/") if part)
+    root = root_name(cgroup_root)
     return (*root, "kubepods") if cgroups_per_qos else root
+
+
+def root_name(configured: str) -> CgroupName:
+    """The name in `cgroupRoot`; no components mean the root."""
+    return tuple(part for part in configured.split("/") if part)
 
 
 def qos_name(kubepods: CgroupName, qos: QosClass) -> CgroupName:

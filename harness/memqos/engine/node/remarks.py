@@ -6,14 +6,16 @@ a pod's unknown fields, and so does the kubelet's decoding of a file. The kubele
 (`podContainerManagerImpl.EnsureExists` checks: above 0), nor the NUMA nodes of reservedMemory except under the Memory
 Manager's policy Static.
 
-Sources: kubelet `cm.enforceNodeAllocatableCgroups`, `featuregate.SetFromMap`, `server.mergeKubeletConfigurations`;
-KEP-3983 (drop-ins), KEP-4033 (driver), KEP-5517 (claims).
+Sources: kubelet `cm.enforceNodeAllocatableCgroups`, `cm.NewContainerManager` (cgroupRoot must exist),
+`featuregate.SetFromMap`, `server.mergeKubeletConfigurations`; KEP-3983 (drop-ins), KEP-4033 (driver), KEP-5517
+(claims).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from memqos.engine.cgroup import layout
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.cgroups import reserved_cgroups
 from memqos.engine.node.placement import status_allocatable
@@ -26,7 +28,7 @@ from memqos.engine.releases.table import FIELDS, POD_FIELDS, RELEASES, Gate, Mat
 from memqos.engine.swap import SWAP
 from memqos.engine.translate.annotations import annotation_notes
 from memqos.engine.translate.specification import runtime_notes
-from memqos.model.node import KubeletSettings, SwapBehavior
+from memqos.model.node import CgroupDriver, KubeletSettings, SwapBehavior
 from memqos.model.pod import ContainerKind, Pod
 from memqos.model.quantity import ZERO, Quantity
 
@@ -94,7 +96,7 @@ def _fields_of_pods(pods: Iterable[Pod], release: Release) -> Iterator[Ignored]:
                 )
 
 
-BEFORE_START = frozenset({"kubeReservedCgroup", "systemReservedCgroup"})
+BEFORE_START = frozenset({"cgroupRoot", "kubeReservedCgroup", "systemReservedCgroup"})
 """The subjects of remarks about a kubelet's start; they do not apply to a running kubelet."""
 
 _NOT_RELEASED = (
@@ -116,7 +118,7 @@ def remarks(pods: Iterable[Pod], kubelet: Kubelet) -> tuple[Remark, ...]:
         *_unknown_gates(kubelet),
         *_without_gate(kubelet),
         *_volumes(kubelet),
-        *_reserved(kubelet),
+        *_required_cgroups(kubelet),
         *_user_namespace(kubelet),
         *_node(kubelet),
         *_pods(pods, kubelet),
@@ -222,14 +224,21 @@ def _volumes(kubelet: Kubelet) -> Iterator[Remark]:
         yield Remark(f"featureGates.{name}", kubelet.settings.origin.get(f"featureGates.{name}", ""), NOT_MODELLED)
 
 
-def _reserved(kubelet: Kubelet) -> Iterator[Remark]:
-    for field, (cgroup, _, _) in reserved_cgroups(kubelet).items():
-        name = f"{field}Cgroup"
-        yield Remark(
-            name,
-            kubelet.settings.origin.get(name, ""),
-            f"the kubelet does not create {cgroup}, and does not start without it: it must exist beforehand",
-        )
+def _required_cgroups(kubelet: Kubelet) -> Iterator[Remark]:
+    """Cgroups that must exist when the kubelet starts, by the path that the driver makes of their names."""
+    settings, driver = kubelet.settings, kubelet.driver
+    required = {
+        f"{field}Cgroup": layout.reserved_path(cgroup, driver)
+        for field, (cgroup, _, _) in reserved_cgroups(kubelet).items()
+    }
+    root = layout.root_name(settings.cgroup_root)
+    if root and kubelet.cgroups_per_qos:
+        required["cgroupRoot"] = layout.cgroup_path(root, driver)
+    for name, path in required.items():
+        what = f"the kubelet does not create {path}, and does not start without it: it must exist beforehand"
+        if name == "cgroupRoot" and driver is CgroupDriver.SYSTEMD and settings.cgroup_root.endswith(".slice"):
+            what += "; cgroupRoot names a slice without its ending"
+        yield Remark(name, settings.origin.get(name, ""), what)
 
 
 def _user_namespace(kubelet: Kubelet) -> Iterator[Remark]:
