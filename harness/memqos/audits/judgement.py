@@ -233,11 +233,26 @@ def _remarks(question: Question, plan: Plan) -> Iterator[Remark]:
     )
     if what:
         yield Remark(about, kubelet.settings.origin.get(about, ""), what)
+    yield from _another_root(question, plan)
     yield from (one for one in plan.remarks if one.about not in BEFORE_START)
     yield from killers(question.tree)
     for name, what in question.tree.notes.items():
         if name != COUNTERS:
             yield Remark(name, question.tree.source, what)
+
+
+def _another_root(question: Question, plan: Plan) -> Iterator[Remark]:
+    """The note that the node's kubepods is below another cgroup than the configuration's cgroupRoot."""
+    kubelet, there = question.kubelet, question.tree.reading.cgroups
+    ending = plan.node.path.name.rpartition("-")[2]
+    named = [path for path in there if path.name == ending or path.name.endswith(f"-{ending}")]
+    depth = min((len(path.parts) for path in named), default=0)
+    nearest = [path for path in named if len(path.parts) == depth]
+    if plan.node.path in there or len(nearest) != 1 or not kubelet.cgroups_per_qos:
+        return
+    root = "/" + "/".join(layout.name_of_path(nearest[0], kubelet.driver)[:-1])
+    what = f"kubepods is {nearest[0]} on this node, so its kubelet has cgroupRoot {root}: give --set cgroupRoot={root}"
+    yield Remark("cgroupRoot", kubelet.settings.origin.get("cgroupRoot", ""), what)
 
 
 def _unless_unknown(findings: Iterable[Finding], why: str) -> Iterator[Finding]:

@@ -187,6 +187,55 @@ def test_membership_is_judged_if_it_was_read(processes, wrong):
     assert [one.knob for one in found].count("cgroup.procs") == 1
 
 
+SYSTEMD = {"driver": CgroupDriver.SYSTEMD}
+POD = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-poduid_p.slice"
+ELSEWHERE = "/system.slice/containerd.service/kubepods-burstable-poduid_p.slice:cri-containerd:0a1b"
+OTHER_DRIVER = (
+    "the runtime takes the slice for the name of a cgroup: its cgroup driver is cgroupfs, the kubelet's is systemd "
+    "(containerd: SystemdCgroup = true in the runtime's options)"
+)
+
+
+def with_cgroup(seen, path, *, without=""):
+    where = CgroupPath.parse(path)
+    kept = {one: files for one, files in seen.cgroups.items() if not without or without not in str(one)}
+    return replace(seen, cgroups={**kept, where: CgroupReading(path=where, files={"cgroup.procs": "9\n"})})
+
+
+@pytest.mark.parametrize(("where", "cause"), [
+    (ELSEWHERE, OTHER_DRIVER),
+    ("/system.slice/cri-containerd-0a1b.scope", ""),
+    ("/kubepods/burstable/poduid-p/0a1b", ""),
+])  # fmt: skip
+def test_a_container_in_another_cgroup(where, cause):
+    plan = planned(**SYSTEMD)
+    seen = with_cgroup(reading(plan), where, without="/0a1b")
+    [wrong] = only(judge(plan, seen, enacted_by=Setter.MEMQOS, ids=IDS), Verdict.DEVIATES)
+    assert (wrong.knob, wrong.cgroup, wrong.expected, wrong.observed) == (
+        "cgroup", f"{POD}/cri-containerd-0a1b.scope", "there", "none",
+    )  # fmt: skip
+    told = {"its processes run in": where}
+    assert wrong.evidence == ({**told, "the cause": cause} if cause else told)
+
+
+@pytest.mark.parametrize("where", [
+    "/system.slice/crio-conmon-0a1b.scope",
+    "/system.slice/run-containerd-0a1b-rootfs.mount",
+    "/system.slice/x0a1b",
+    "/system.slice/cri-containerd-0a1b.scope/below",
+])  # fmt: skip
+def test_cgroups_that_are_not_a_containers(where):
+    plan = planned(**SYSTEMD)
+    seen = with_cgroup(reading(plan), where, without="/0a1b")
+    assert only(judge(plan, seen, enacted_by=Setter.MEMQOS, ids=IDS), Verdict.DEVIATES) == []
+
+
+def test_a_tree_with_other_names_than_planned_shows_no_container_elsewhere():
+    plan = planned(**SYSTEMD)
+    seen = with_cgroup(Reading(source="empty", at=0.0), ELSEWHERE)
+    assert only(judge(plan, seen, enacted_by=Setter.MEMQOS, ids=IDS), Verdict.DEVIATES) == []
+
+
 def test_oom_score_adj_is_judged_if_it_was_read():
     plan = planned()
     right = with_file(reading(plan), CONTAINER, "oom_score_adj", "993\n")

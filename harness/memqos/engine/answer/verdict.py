@@ -5,7 +5,8 @@ Every planned value gets a finding; one that is not observable has a reason and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, setter_of, subject_of
@@ -17,6 +18,7 @@ from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText, NoFile, Reading, Unreadable
 
 __all__ = [
+    "CGROUP",
     "EVENTS",
     "NOT_READ",
     "NOT_STARTED",
@@ -34,7 +36,11 @@ __all__ = [
     "processes_finding",
 ]
 
-PROCESSES, EVENTS = "cgroup.procs", "cgroup.events"
+_OTHER_DRIVER = (
+    "the runtime takes the slice for the name of a cgroup: its cgroup driver is cgroupfs, the kubelet's is systemd "
+    "(containerd: SystemdCgroup = true in the runtime's options)"
+)
+PROCESSES, EVENTS, CGROUP = "cgroup.procs", "cgroup.events", "cgroup"
 
 _REASON = Reason(
     rule="a container's processes are in its cgroup, where the kernel bounds and counts them",
@@ -44,13 +50,14 @@ _REASON = Reason(
 
 
 def outside_finding(
-    path: CgroupPath, *, subject: Subject, knob: str = PROCESSES, state: str = "", where: str = ""
+    path: CgroupPath, *, subject: Subject, knob: str = PROCESSES, state: str = "", where: str = "", cause: str = ""
 ) -> Finding:
     """A started container has no cgroup below its pod's, where the kubelet expects it, or no process in it.
 
     knob: the missing part, "cgroup" or "cgroup.procs". state: the container's state as the runtime reports it, "" if
-    not asked. where: the cgroup in which its processes run, "" if unknown.
+    not asked. where: the cgroup in which its processes run, "" if unknown. cause: the likely reason, "" for none.
     """
+    evidence = {"its processes run in": where, "the cause": cause}
     return Finding(
         verdict=Verdict.DEVIATES,
         subject=subject,
@@ -60,7 +67,7 @@ def outside_finding(
         expected="there",
         observed=f"none, of a container that is {state}" if state else "none",
         reason=_REASON,
-        evidence={"its processes run in": where} if where else {},
+        evidence={name: text for name, text in evidence.items() if text},
     )
 
 
@@ -165,7 +172,21 @@ def judge_pod(
         seen = reading.cgroups.get(path)
         if seen is not None and (inside := processes_finding(path, seen.files, subject=name)) is not None:
             findings.append(inside)
+        elif seen is None and own.path in reading.cgroups and (where := _elsewhere(container_id, reading.cgroups)):
+            cause = _OTHER_DRIVER if ".slice:" in where.name else ""
+            findings.append(outside_finding(path, subject=name, knob=CGROUP, where=str(where), cause=cause))
     return tuple(findings)
+
+
+def _elsewhere(container_id: str, cgroups: Iterable[CgroupPath]) -> CgroupPath | None:
+    """The cgroup that a runtime made for a container in another place, by a name that ends in the container's id.
+
+    Of a runtime whose cgroup driver differs from the kubelet's: /system.slice/kubepods-podUID.slice:cri-containerd:ID.
+    Mounts and conmon have names of their own around the id. A container of crun is below that cgroup.
+    """
+    name = re.compile(rf"(?:.*[:-])?{re.escape(container_id)}(?:\.scope)?")
+    found = [one for one in cgroups if name.fullmatch(one.name) and "conmon" not in one.name]
+    return min(found, key=str, default=None)
 
 
 _UNPRIVILEGED = (
