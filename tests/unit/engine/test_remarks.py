@@ -158,7 +158,37 @@ def test_a_node_with_this_configuration():
 def test_a_node_with_another_configuration():
     [(about, origin, what)] = told(node=node_of(cpu="4", memory="6888564Ki"), kube_reserved=amounts({"memory": "1Gi"}))
     assert (about, origin) == ("status.allocatable.memory", "node.json")
-    assert what.startswith("the Node reports 6888564Ki, this configuration leaves 7054151680: the node runs with")
+    assert what.startswith("the Node reports 6888564Ki, this configuration leaves 6888820Ki: the node runs with")
+
+
+def test_the_amount_that_is_left_has_the_unit_of_the_node():
+    [(_, _, what)] = told(node=node_of(memory="6888564Ki"), kube_reserved=amounts({"memory": "1G"}))
+    assert what.startswith("the Node reports 6888564Ki, this configuration leaves 7127893504: the node runs with")
+    [(_, _, what)] = told(node=node_of(memory="7053889536"), kube_reserved=amounts({"memory": "1Gi"}))
+    assert what.startswith("the Node reports 7053889536, this configuration leaves 7054151680: the node runs with")
+
+
+@pytest.mark.parametrize(("kernel", "is_old"), [
+    ("5.10.225-213.878.amzn2.x86_64", True),
+    ("4.18.0-553.el8_10.x86_64", True),
+    ("3.10.0-1160.el7.x86_64", True),
+    ("5.4.0-1103-azure", True),
+    ("4.19.112+", True),
+    ("6.1.115-126.197.amzn2023.x86_64", False),
+    ("5.14.0-427.50.1.el9_4.x86_64", False),
+    ("5.15.0-1089-azure", False),
+    ("", False),
+])  # fmt: skip
+def test_the_cgroup_version_of_a_node_with_an_old_kernel(kernel, is_old):
+    node = replace(node_of(cpu="4"), kernel=kernel)
+    found = told(release="1.34", node=node)
+    assert [about for about, _, _ in found] == (["status.nodeInfo.kernelVersion"] if is_old else [])
+    assert all(what.endswith("v2 is assumed; --cgroup v1 plans the files of v1") for _, _, what in found)
+    assert told(release="1.34", node=replace(node, cgroup_version=CgroupVersion.V1)) == []
+    assert told(release="1.34", node=replace(node, allocatable=None)) == []
+    # The kubelet of 1.35 does not start on v1 unless failCgroupV1 is false.
+    assert told(release="1.35", node=node) == []
+    assert len(told(release="1.35", node=node, fail_cgroup_v1=False)) == is_old
 
 
 def claiming(*names):

@@ -13,12 +13,14 @@ Sources: kubelet `cm.enforceNodeAllocatableCgroups`, `cm.NewContainerManager` (c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from memqos.engine.cgroup import layout
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.cgroups import reserved_cgroups
 from memqos.engine.node.placement import status_allocatable
+from memqos.engine.node.validation import why_not_on
 from memqos.engine.plan import Ignored, Remark
 from memqos.engine.pod.sums import PREFIX, amount
 from memqos.engine.pod.volumes import NOT_MODELLED
@@ -28,7 +30,7 @@ from memqos.engine.releases.table import FIELDS, POD_FIELDS, RELEASES, Gate, Mat
 from memqos.engine.swap import SWAP
 from memqos.engine.translate.annotations import annotation_notes
 from memqos.engine.translate.specification import runtime_notes
-from memqos.model.node import CgroupDriver, KubeletSettings, SwapBehavior
+from memqos.model.node import CgroupDriver, CgroupVersion, KubeletSettings, SwapBehavior
 from memqos.model.pod import ContainerKind, Pod
 from memqos.model.quantity import ZERO, Quantity
 
@@ -105,6 +107,12 @@ _NOT_RELEASED = (
     "written: limits.swap of whole pods, NodeReservationPolicy (kubernetes#142854), the system partition of KEP-5894 "
     "(kubernetes#142200)"
 )
+_KIBI = 1024
+_V1_KERNEL = re.compile(r"\.(?:el[78]|amzn2)\b|^[1-4]\.|^5\.4\.0-")
+"""Kernels of distributions whose default is cgroup v1; 5.4.0- is Ubuntu 20.04's.
+
+Source: Kubernetes documentation, About cgroup v2, Linux Distribution cgroup v2 support.
+"""
 _TOO_SMALL = Quantity.of_bytes(1 << 20)
 """A limit below this is a mistake: runc's init needs some MiB before the program starts."""
 
@@ -256,20 +264,29 @@ def _user_namespace(kubelet: Kubelet) -> Iterator[Remark]:
 
 
 def _node(kubelet: Kubelet) -> Iterator[Remark]:
-    """Compares the Node object's allocatable with the capacity that the configuration leaves."""
-    told = kubelet.node.allocatable
+    """The cgroup version that a Node object lacks, and its allocatable next to what the configuration leaves."""
+    told, kernel = kubelet.node.allocatable, kubelet.node.kernel
     if told is None:
         return
+    may_be_v1 = kubelet.v2 and not why_not_on(CgroupVersion.V1, kubelet.settings, kubelet.release)
+    if may_be_v1 and _V1_KERNEL.search(kernel):
+        what = (
+            f"the kernel {kernel} is of a distribution whose default is cgroup v1, and the Node does not have the "
+            "version: v2 is assumed; --cgroup v1 plans the files of v1"
+        )
+        yield Remark("status.nodeInfo.kernelVersion", kubelet.node.origin, what)
     planned = dict(status_allocatable(kubelet))
     huge = sum((one for name, one in told.items() if name.startswith(PREFIX)), ZERO)
     planned["memory"] -= huge
     for name in ("cpu", "memory"):
         if name in told and told[name] != planned[name]:
+            left, kibibytes = planned[name], told[name].written.endswith("Ki") and not planned[name].value % _KIBI
             yield Remark(
                 f"status.allocatable.{name}",
                 kubelet.node.origin,
-                f"the Node reports {told[name]}, this configuration leaves {planned[name]}: the node runs with "
-                "another configuration, or with flags that are not given here",
+                f"the Node reports {told[name]}, this configuration leaves "
+                f"{f'{left.value // _KIBI}Ki' if kibibytes else left}: the node runs with another configuration, or "
+                "with flags that are not given here",
             )
 
 
