@@ -16,6 +16,7 @@ The union over the releases 1.22 to 1.37. Source: kubelet `options.AddFlags`, `o
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 import shlex
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from memqos.model.node import SettingsNote
 
 __all__ = [
     "FIELD_FLAGS",
+    "K3S_SETTINGS",
     "Flag",
     "environment_in",
     "flag_words",
@@ -153,6 +155,13 @@ BOOLS = frozenset(
 """Flags without a separate word as their value."""
 
 
+K3S_SETTINGS = (
+    "k3s and RKE2 give their kubelet further settings of their own (evictionHard among them), which are not in this "
+    "file: /configz of the node has all of them"
+)
+_KUBELET_ARG = "kubelet-arg"
+_WITH_KUBELET = {"k3s", "rke2"}
+"""Programs that have a kubelet inside and pass flags on to it."""
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
@@ -307,10 +316,12 @@ def _split(text: str, place: str) -> list[str]:
 def flag_words(words: Sequence[str], place: str) -> tuple[tuple[Flag, ...], tuple[SettingsNote, ...]]:
     """The flags in the words of a command line, as in pflag, without the program and words before it.
 
-    A word that belongs to no flag gets a note: a kubelet refuses it.
+    A word that belongs to no flag gets a note: a kubelet refuses it. Of a command line of k3s or RKE2, the flags that
+    it gives to its kubelet.
     """
     flags: list[Flag] = []
     notes: list[SettingsNote] = []
+    program = {word.rpartition("/")[2] for word in itertools.takewhile(lambda word: not word.startswith("-"), words)}
     index = 0
     while index < len(words):
         word = words[index].strip().strip(",")
@@ -326,12 +337,22 @@ def flag_words(words: Sequence[str], place: str) -> tuple[tuple[Flag, ...], tupl
             continue
         if equals:
             flags.append(Flag(name, value, place))
-        elif name in BOOLS or index >= len(words) or words[index].startswith("-"):
+        elif name in BOOLS or index >= len(words) or (words[index].startswith("-") and name != _KUBELET_ARG):
             flags.append(Flag(name, None, place))
         else:
             flags.append(Flag(name, words[index], place))
             index += 1
+    if program & _WITH_KUBELET or any(flag.name == _KUBELET_ARG for flag in flags):
+        return tuple(_given_to_kubelet(flags)), (SettingsNote(_KUBELET_ARG, place, K3S_SETTINGS),)
     return tuple(flags), tuple(notes)
+
+
+def _given_to_kubelet(flags: Iterable[Flag]) -> Iterator[Flag]:
+    """The flags in `--kubelet-arg NAME=VALUE` of k3s and RKE2."""
+    for flag in flags:
+        if flag.name == _KUBELET_ARG and flag.value:
+            name, equals, value = flag.value.lstrip("-").partition("=")
+            yield Flag(name, value if equals else None, flag.place)
 
 
 def flagged(node: MappingNode, flags: Sequence[Flag]) -> tuple[MappingNode, dict[str, str], tuple[SettingsNote, ...]]:

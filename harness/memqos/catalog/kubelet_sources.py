@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from memqos.catalog.kubelet_flags import (
+    K3S_SETTINGS,
     Flag,
     environment_in,
     flag_words,
@@ -38,10 +39,6 @@ FORMS = (
     "kubectl get --raw /api/v1/nodes/NAME/proxy/configz"
 )
 """The next step after a file of another form."""
-_K3S = (
-    "k3s and RKE2 give their kubelet further settings of their own (evictionHard among them), which are not in this "
-    "file: /configz of the node has all of them"
-)
 _NODEADM = (
     "nodeadm merges this onto a configuration of its own, which is not in this file, among it a kubeReserved that it "
     "computes from the instance type: /configz of the node has all of it"
@@ -298,7 +295,7 @@ def _k3s(node: MappingNode, found: _Found) -> None:
     for entry in node.entries:
         if entry.key in {"kubelet-arg", "kubelet-arg+"}:
             _add_words([f"--{word.lstrip('-')}" for word in _texts(entry.value)], found, f"{found.file}:{entry.line}")
-    found.notes.append(SettingsNote("kubelet-arg", f"{found.file}:{node.line_of('kubelet-arg')}", _K3S))
+    found.notes.append(SettingsNote("kubelet-arg", f"{found.file}:{node.line_of('kubelet-arg')}", K3S_SETTINGS))
 
 
 def _kubeadm(node: MappingNode, found: _Found) -> None:

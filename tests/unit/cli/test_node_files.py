@@ -180,3 +180,27 @@ def test_files_of_the_environment_that_a_unit_names_are_noted_as_long_as_a_varia
     assert found["/kubepods.slice"]["memory.max"] == "4294967296"
     assert "EnvironmentFile" not in err
     assert "EXTRA_ARGS" not in err
+
+
+@pytest.mark.parametrize("option", ["--kubelet-config", "--kubelet-flags"])
+def test_the_unit_of_k3s(planned, option):
+    found, err = planned(option, "k3s.service")
+    # 8Gi without 1Gi, and memory QoS of the pod's 128Mi.
+    assert memory_of(found["/kubepods"]) == ("134217728", "7516192768")
+    assert found["/kubepods"]["cpu.weight"] == "137"
+    assert "k3s.service: kubelet-arg: k3s and RKE2 give their kubelet further settings of their own" in err
+    assert "--disable" not in err
+
+
+@pytest.mark.parametrize("words", ["k3s agent --disable traefik", "/usr/local/bin/rke2 server --debug"])
+def test_a_command_of_k3s_without_kubelet_arguments(planned, words):
+    found, err = planned("--kubelet-flags", f"ExecStart={words}")
+    assert found["/kubepods"]["memory.max"] == "8589934592"
+    assert "unknown flag" not in err
+    assert "/configz of the node has all of them" in err
+
+
+def test_a_switch_among_the_arguments_of_k3s(planned):
+    words = "--kubelet-arg --kube-reserved=memory=1Gi --kubelet-arg cgroups-per-qos --kubelet-arg= --debug"
+    found, _ = planned("--kubelet-flags", words)
+    assert found["/kubepods"]["memory.max"] == "7516192768"
