@@ -162,6 +162,8 @@ def facts_of(data: bytes, file: str) -> NodeFacts:
     node = documents[0]
     if text(node, "kind"):
         return node_of(node, place)
+    if node.get("Name") is not None and node.get("Capacity") is not None:
+        raise place.error("this is the text of kubectl describe node.", 1, next_step=_ONE)
     check(node, "Node", _fields(), place)
     numa_nodes = tuple(_listed_numa_nodes(node, place))
     bare = NodeFacts(memory=0)

@@ -21,7 +21,7 @@ from memqos.errors import ExitCode, UsageError
 from memqos.mutants.fakes import FakeRig
 from memqos.mutants.programs.oci_runtime import alone
 from memqos.mutants.rigs import Catalogue
-from memqos.mutants.session import DEFAULT_RUNTIMES, open_rigs
+from memqos.mutants.session import DEFAULT_RUNTIMES, need_runtimes_of_images, open_rigs
 from memqos.mutants.table import Mutant, load_mutants, select_mutants
 from memqos.mutants.trial import Fate, Outcome, Rig, outcome_line, score_document, score_lines, try_mutants_on_rigs
 
@@ -162,8 +162,9 @@ class _Trial:
 
     def in_memory(self) -> int:
         """On the fakes."""
-        catalogue = Catalogue()
-        rigs = [FakeRig(runtime, self._settings.driver[0], catalogue) for runtime in _runtimes(self._settings)]
+        chosen, catalogue = _runtimes(self._settings), Catalogue()
+        need_runtimes_of_images(self._settings, chosen)
+        rigs = [FakeRig(runtime, self._settings.driver[0], catalogue) for runtime in chosen]
         return self._tried("in memory", iter([contextlib.nullcontext(rig) for rig in rigs]))
 
     def on_a_machine(self) -> int:

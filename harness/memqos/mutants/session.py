@@ -43,7 +43,7 @@ from memqos.runtime import cri
 from memqos.target.base import Target, checked
 from memqos.vm.host.progress import Progress
 
-__all__ = ["DEFAULT_RUNTIMES", "MachineRig", "open_rigs"]
+__all__ = ["DEFAULT_RUNTIMES", "MachineRig", "need_runtimes_of_images", "open_rigs"]
 
 DEFAULT_RUNTIMES = ("oci:runc", "containerd+runc")
 """The default runtimes for mutants, by kind: without a daemon where possible, which takes a third of the time."""
@@ -81,7 +81,7 @@ def open_rigs(
             where=settings.origins["target" if settings.target else "image"],
             next_step="Let memqos boot one: --profile.",
         )
-    _need_runtimes_of_images(settings, runtimes)
+    need_runtimes_of_images(settings, runtimes)
     # What lanes still do after an interrupt fails once the machine has ended. They end before their folder is removed.
     with (
         tempfile.TemporaryDirectory(prefix="memqos-mutants-") as folder,
@@ -118,7 +118,7 @@ def open_rigs(
         yield name, (opening.rig(system) for system in systems)
 
 
-def _need_runtimes_of_images(settings: Settings, runtimes: Sequence[str]) -> None:
+def need_runtimes_of_images(settings: Settings, runtimes: Sequence[str]) -> None:
     """Raise UsageError for an OCI runtime that is not in memqos's images, or that a file would replace."""
     origin = settings.origins["runtime"]
     check_places(dataclasses.replace(settings, runtime=tuple(runtimes)))

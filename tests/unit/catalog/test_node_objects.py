@@ -87,6 +87,7 @@ def test_huge_pages_make_one_numa_node():
     ({"kind": "List"}, "expected one Node, got 0"),
     ({"kind": "List", "items": [{"status": {}}]}, "items[0].kind: expected a Node, got ''"),
     ({"kind": "Pod"}, "kind: expected a Node, got 'Pod'. Give one Node: kubectl get node NAME -o json"),
+    ({"Name": "node7", "Capacity": {"cpu": 4}}, "this is the text of kubectl describe node. Give one Node"),
     (changed("status", "nodeInfo", "operatingSystem", to="windows"), "memqos supports Linux nodes only"),
     (changed("status", "capacity", to={"cpu": "4"}), "status.capacity.memory: expected the node's memory, got nothing"),
     (changed("status", "capacity", "cpu", to="0"), "expected the node's cpu, got 0"),

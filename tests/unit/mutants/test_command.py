@@ -110,22 +110,24 @@ def test_a_users_mistake(options: tuple[str, ...], told: str, capsys) -> None:
 
 
 @pytest.mark.parametrize(
-    ("runtime", "told"),
+    ("words", "told"),
     [
         ("oci:youki", "--runtime: there is no runtime 'oci:youki'."),
+        ("podman+youki --fake", "--runtime: there is no runtime 'podman+youki'."),
+        ("oci:FOLDER/runc --fake", "/runc' is not an OCI runtime of memqos's images"),
         ("containerd+./none", "--runtime: 'none' cannot be read"),
         ("oci:runc,oci:FOLDER/uxc", "/uxc' is not an OCI runtime of memqos's images, and mutants replace those alone."),
         ("oci:FOLDER/runc", "/runc' is not an OCI runtime of memqos's images, and mutants replace those alone."),
     ],
 )
 def test_a_runtime_that_no_image_has_is_refused_before_a_machine_boots(
-    runtime: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+    words: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:
     monkeypatch.setattr(session, "check_host", lambda _: pytest.fail("a machine would boot"))
     for name in ("runc", "uxc"):
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
-    assert run(["mutants", "--runtime", runtime.replace("FOLDER", str(tmp_path))]) == 4
+    assert run(["mutants", "--runtime", *words.replace("FOLDER", str(tmp_path)).split()]) == 4
     assert told in capsys.readouterr().err
 
 
