@@ -223,6 +223,7 @@ def test_a_container_in_another_cgroup(where, cause):
     "/system.slice/run-containerd-0a1b-rootfs.mount",
     "/system.slice/x0a1b",
     "/system.slice/cri-containerd-0a1b.scope/below",
+    f"{POD}/crio-0a1b.scope",
 ])  # fmt: skip
 def test_cgroups_that_are_not_a_containers(where):
     plan = planned(**SYSTEMD)

@@ -6,7 +6,7 @@ Every planned value gets a finding; one that is not observable has a reason and 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, setter_of, subject_of
@@ -172,21 +172,22 @@ def judge_pod(
         seen = reading.cgroups.get(path)
         if seen is not None and (inside := processes_finding(path, seen.files, subject=name)) is not None:
             findings.append(inside)
-        elif seen is None and own.path in reading.cgroups and (where := _elsewhere(container_id, reading.cgroups)):
+        elif seen is None and own.path in reading.cgroups and (where := _outside(own.path, container_id, reading)):
             cause = _OTHER_DRIVER if ".slice:" in where.name else ""
             findings.append(outside_finding(path, subject=name, knob=CGROUP, where=str(where), cause=cause))
     return tuple(findings)
 
 
-def _elsewhere(container_id: str, cgroups: Iterable[CgroupPath]) -> CgroupPath | None:
-    """The cgroup that a runtime made for a container in another place, by a name that ends in the container's id.
+def _outside(pod: CgroupPath, container_id: str, reading: Reading) -> CgroupPath | None:
+    """The cgroup that a runtime made for a container outside its pod's, by a name that ends in the container's id.
 
     Of a runtime whose cgroup driver differs from the kubelet's: /system.slice/kubepods-podUID.slice:cri-containerd:ID.
-    Mounts and conmon have names of their own around the id. A container of crun is below that cgroup.
+    Mounts and conmon have names of their own around the id. A container of crun is below that cgroup. Another name
+    inside the pod's cgroup is that of another runtime than the one told, which breaks no rule.
     """
     name = re.compile(rf"(?:.*[:-])?{re.escape(container_id)}(?:\.scope)?")
-    found = [one for one in cgroups if name.fullmatch(one.name) and "conmon" not in one.name]
-    return min(found, key=str, default=None)
+    found = [one for one in reading.cgroups if name.fullmatch(one.name) and "conmon" not in one.name]
+    return min((one for one in found if not one.below(pod)), key=str, default=None)
 
 
 _UNPRIVILEGED = (
