@@ -226,7 +226,7 @@ def _timing(bundle: Bundle) -> dict[str, str]:
 
 def _differing(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Differing]:
     for name in dict.fromkeys([*before, *after]):
-        if before.get(name) != after.get(name):
+        if before.get(name, "") != after.get(name, ""):
             yield Differing(name=name, before=before.get(name, ""), after=after.get(name, ""))
 
 
