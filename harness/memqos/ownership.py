@@ -14,15 +14,16 @@ import ctypes
 import os
 import signal
 import subprocess
+import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
 from memqos.errors import MachineryError
 
-__all__ = ["KEPT", "ProcessGroup", "end_with_parent"]
+__all__ = ["KEPT", "ProcessGroup", "end_with_parent", "temporary_folder"]
 
 PR_SET_PDEATHSIG = 1
 """<linux/prctl.h>"""
@@ -172,3 +173,10 @@ class ProcessGroup:
         if self._guard is None:
             raise MachineryError("the process group is not open: enter it first.")
         return self._guard
+
+
+@contextlib.contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """A new folder among the temporary ones, which is removed at the end, and if we die."""
+    with tempfile.TemporaryDirectory(prefix=prefix) as name, ProcessGroup(folders=(Path(name),)):
+        yield Path(name)

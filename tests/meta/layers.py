@@ -94,7 +94,7 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     "place.collecting": frozenset({"errors", "clock", "collector", "place", "target"}),
     "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),
-    "catalog.support_archives": frozenset({"errors", "catalog.page_sizes", "collector"}),
+    "catalog.support_archives": frozenset({"errors", "ownership", "catalog.page_sizes", "collector"}),
     "catalog": frozenset(
         {"errors", "plain_file", "model", "engine", "validation", "vm", "third:msgspec", "third:yaml"}
     ),
@@ -120,14 +120,15 @@ LAYERS: dict[str, frozenset[str]] = {
     # Runs on machines without pytest
     "laboratory": frozenset(
         {
-            "errors", "version", "clock", "frame", "model", "engine", "probe", "runtime.base", "target.attended",
-            "target.base", "enactor", "catalog", "claims", "config", "known", "node", "place", "report",
+            "errors", "ownership", "version", "clock", "frame", "model", "engine", "probe", "runtime.base",
+            "target.attended", "target.base", "enactor", "catalog", "claims", "config", "known", "node", "place",
+            "report",
         }
     ),
     # Random pods, configurations and requests
     "exploration": frozenset(
         {
-            "errors", "plain_file", "clock", "threads", "model", "engine", "runtime.base",
+            "errors", "ownership", "plain_file", "clock", "threads", "model", "engine", "runtime.base",
             "target.base", "workload", "catalog", "config", "known", "node", "place", "audits", "laboratory",
             "third:hypothesis", "third:yaml",
         }
@@ -135,9 +136,9 @@ LAYERS: dict[str, frozenset[str]] = {
     # Systems made wrong on purpose, and what notices them; runs on machines without pytest
     "mutants": frozenset(
         {
-            "errors", "version", "clock", "threads", "model", "engine", "runtime", "target.base", "enactor", "cases",
-            "catalog", "claims", "config", "known", "node", "place", "laboratory", "validation", "vm.host",
-            "third:msgspec", "third:grpc", "third:google", "third:pytest",
+            "errors", "ownership", "version", "clock", "threads", "model", "engine", "runtime", "target.base",
+            "enactor", "cases", "catalog", "claims", "config", "known", "node", "place", "laboratory", "validation",
+            "vm.host", "third:msgspec", "third:grpc", "third:google", "third:pytest",
         }
     ),
     # The judgement of nodes that memqos did not set up

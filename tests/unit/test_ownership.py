@@ -10,7 +10,7 @@ import pytest
 
 from memqos.clock import Deadline, wait
 from memqos.errors import MachineryError
-from memqos.ownership import ProcessGroup
+from memqos.ownership import ProcessGroup, temporary_folder
 
 
 def is_running(pid: int) -> bool:
@@ -64,7 +64,7 @@ def test_a_group_that_is_not_open_starts_nothing():
 OWNER = """
     import os, sys, threading, time
     from pathlib import Path
-    from memqos.ownership import ProcessGroup
+    from memqos.ownership import ProcessGroup, temporary_folder
 
     with ProcessGroup(folders=(Path(sys.argv[1]),)) as group:
         started = []
@@ -98,7 +98,7 @@ def test_nothing_outlives_an_owner_that_dies(tmp_path, end):
 KEEPER = """
     import sys
     from pathlib import Path
-    from memqos.ownership import ProcessGroup
+    from memqos.ownership import ProcessGroup, temporary_folder
 
     with ProcessGroup(folders=(Path(sys.argv[1]),), keepable=True) as group:
         member = group.start(["sleep", sys.argv[2]])
@@ -161,3 +161,26 @@ def test_a_guard_that_is_there_is_ready(monkeypatch):
         assert member.poll() is None
         assert is_running(guard.pid)
     assert member.returncode == -signal.SIGTERM
+
+
+HOLDER = """
+    import time
+    from memqos.ownership import temporary_folder
+
+    with temporary_folder("memqos-test-") as folder:
+        (folder / "file").write_text("evidence")
+        print(folder, flush=True)
+        time.sleep(100)
+"""
+
+
+def test_a_temporary_folder_is_gone_when_it_ends_and_when_its_owner_is_killed():
+    with temporary_folder("memqos-test-") as folder:
+        (folder / "file").write_text("evidence")
+    assert not folder.exists()
+
+    with subprocess.Popen([sys.executable, "-c", textwrap.dedent(HOLDER)], stdout=subprocess.PIPE, text=True) as owner:
+        left = Path(owner.stdout.readline().strip())
+        assert (left / "file").exists()
+        owner.kill()
+    wait("the guard has removed the folder", lambda: not left.exists(), deadline=Deadline.after(20), every=0.05)

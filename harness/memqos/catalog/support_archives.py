@@ -14,7 +14,6 @@ import json
 import lzma
 import re
 import tarfile
-import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
@@ -28,6 +27,7 @@ from memqos.catalog.page_sizes import (
 )
 from memqos.collector import program as collector
 from memqos.errors import UsageError
+from memqos.ownership import temporary_folder
 
 __all__ = ["archived", "is_archive", "is_must_gather"]
 
@@ -105,16 +105,16 @@ def _unpacked(path: Path) -> Iterator[Path]:
     if path.is_dir():
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="memqos-archive-") as folder:
+    with temporary_folder("memqos-archive-") as folder:
         try:
-            _extract(path, Path(folder))
+            _extract(path, folder)
         except (tarfile.TarError, OSError, EOFError, lzma.LZMAError, zlib.error) as error:
             raise UsageError(
                 f"the archive cannot be read: {str(error)[:200] or type(error).__name__}.",
                 where=str(path),
                 next_step="Give a sosreport as a tarball, or the folder that it was unpacked to.",
             ) from None
-        yield Path(folder)
+        yield folder
 
 
 def _extract(path: Path, folder: Path) -> None:

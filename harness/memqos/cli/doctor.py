@@ -13,7 +13,6 @@ import platform
 import shutil
 import statistics
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -30,6 +29,7 @@ from memqos.cli.terminal import say
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.errors import EnvironmentNotAbleError, ExitCode
 from memqos.model.topology import Topology
+from memqos.ownership import temporary_folder
 from memqos.runtime.base import ContainerSpec, SandboxSpec
 from memqos.runtime.cri import CriRuntime, connect
 from memqos.vm.architecture import AMD64, ARCHITECTURES, ARM64, PPC64LE, Architecture
@@ -103,8 +103,8 @@ class Bench:
     def machine(self, *, checkpoint: bool) -> Iterator[Machine]:
         """A machine, from a checkpoint or booted without one."""
         with (
-            tempfile.TemporaryDirectory(prefix="memqos-bench-") as logs,
-            outliving_console(Path(logs)),
+            temporary_folder("memqos-bench-") as logs,
+            outliving_console(logs),
             boot(
                 self.profile,
                 self.topology,

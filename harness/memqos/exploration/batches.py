@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -21,6 +20,7 @@ from memqos.exploration.configurations import configurations
 from memqos.exploration.examples import HEAD, ConfiguredKubelet, Example, Kind, shape_of_pod
 from memqos.exploration.strategies import RUNNABLE, PodShape, lifecycles, manifests, resizes
 from memqos.model.node import CgroupDriver, NodeFacts
+from memqos.ownership import temporary_folder
 
 __all__ = ["Batches", "drawn", "leaving_no_folder"]
 
@@ -73,7 +73,7 @@ def drawn(strategy: st.SearchStrategy[T], count: int, *, by: str, key: Callable[
 @contextlib.contextmanager
 def leaving_no_folder() -> Iterator[None]:
     """Let hypothesis keep its files in a temporary folder instead of ./.hypothesis until the context ends."""
-    with tempfile.TemporaryDirectory(prefix="memqos-hypothesis-") as folder:
+    with temporary_folder("memqos-hypothesis-") as folder:
         set_hypothesis_home_dir(folder)
         try:
             yield

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import shlex
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from memqos.laboratory.kubelets_in_use import releases_in_use
 from memqos.laboratory.station import Notices, Station, Stations
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.node.requests.differential import differences
+from memqos.ownership import temporary_folder
 from memqos.place.opening import check_host, check_places, prepare_places
 from memqos.plain_file import read_plain
 
@@ -112,7 +112,7 @@ def opened_system(settings: Settings, *, enactor: str, against: str = "", notice
     if against:
         prepare_places(other, progress=notices)
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memqos-explore-")))
+        folder = stack.enter_context(temporary_folder("memqos-explore-"))
         owner = Disposal()
         stations = Stations(mine, results=folder, notices=notices, owner=owner, builds=builds, enactor=enactor)
         station = stack.enter_context(stations.opened(key))

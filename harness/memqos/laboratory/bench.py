@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from memqos.laboratory.station import Notices, Station, Stations
 from memqos.model.pod import Pod
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.pods.population import Population
+from memqos.ownership import temporary_folder
 from memqos.place.base import Place
 from memqos.place.opening import check_host, check_places, prepare_places
 from memqos.report.words import slug
@@ -143,10 +143,7 @@ def lab(
         )
     prepare_places(chosen, progress=shown)
     with contextlib.ExitStack() as stack:
-        if results is None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="memqos-lab-")))
-        else:
-            folder = Path(results)
+        folder = Path(results) if results is not None else stack.enter_context(temporary_folder("memqos-lab-"))
         owner = Disposal()
         stations = Stations(chosen, results=folder, notices=shown, owner=owner, builds=builds, enactor=enactor)
         bench = Bench(stack.enter_context(stations.opened(system)), chosen, results=folder)

@@ -6,7 +6,6 @@ Both change messages as JSON with CRI's own field names.
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -22,6 +21,7 @@ from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.mutants.programs.oci_runtime import changed
 from memqos.mutants.table import CriFault
+from memqos.ownership import temporary_folder
 from memqos.runtime import cri_wire
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerState, ContainerStatus, SandboxHandle
 from memqos.runtime.fake import FakeRuntime
@@ -95,12 +95,12 @@ class WrongServer:
 @contextlib.contextmanager
 def open_proxy(socket: Path, server: WrongServer) -> Iterator[Path]:
     """A socket with a proxy to the CRI server on this socket; the proxy adds the fault."""
-    with tempfile.TemporaryDirectory(prefix="memqos-cri-") as folder, contextlib.ExitStack() as stack:
+    with temporary_folder("memqos-cri-") as folder, contextlib.ExitStack() as stack:
         options = (("grpc.default_authority", "localhost"), *_MOST_BYTES)
         channel = stack.enter_context(grpc.insecure_channel(f"unix:{socket}", options=options))
         proxy = grpc.server(ThreadPoolExecutor(_THREADS, thread_name_prefix="cri-proxy"), options=_MOST_BYTES)
         proxy.add_generic_rpc_handlers((_Handlers(channel, server),))
-        path = Path(folder) / "cri.sock"
+        path = folder / "cri.sock"
         proxy.add_insecure_port(f"unix:{path}")
         proxy.start()
         stack.callback(lambda: proxy.stop(grace=None).wait())

@@ -7,7 +7,6 @@ import dataclasses
 import fnmatch
 import json
 import shutil
-import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -37,6 +36,7 @@ from memqos.node.connection import node_on
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.pods.foreign_writes import another
 from memqos.node.requests.container_requests import Requests
+from memqos.ownership import temporary_folder
 from memqos.place.base import Place
 from memqos.place.opening import check_host, check_places, prepare_places
 from memqos.runtime import cri
@@ -84,11 +84,11 @@ def open_rigs(
     need_runtimes_of_images(settings, runtimes)
     # What lanes still do after an interrupt fails once the machine has ended. They end before their folder is removed.
     with (
-        tempfile.TemporaryDirectory(prefix="memqos-mutants-") as folder,
+        temporary_folder("memqos-mutants-") as folder,
         ThreadPoolExecutor(max_workers=_LANES, thread_name_prefix="mutant") as pool,
         contextlib.ExitStack() as stack,
     ):
-        program = Path(folder) / "wrong-runtime"
+        program = folder / "wrong-runtime"
         shutil.copyfile(str(oci_runtime.__file__), program)
         program.chmod(0o755)
         chosen = dataclasses.replace(settings, runtime=tuple(runtimes), runtime_binary=(RuntimeFile("", program),))
@@ -102,7 +102,7 @@ def open_rigs(
         switch, owner = Switch(catalogue.kubelets), _Disposal()
         stations = Stations(
             chosen,
-            results=Path(folder),
+            results=folder,
             notices=_ProgressNotices(progress),
             owner=owner,
             builds=builds,
