@@ -17,7 +17,7 @@ from memqos.model.pod import Container, ContainerKind, Pod, Resources
 from memqos.model.quantity import ResourceList
 from memqos.runtime.base import Mount
 
-__all__ = ["RUNTIME_CLASS", "configuration", "pod_manifest"]
+__all__ = ["RUNTIME_CLASS", "configuration", "pod_manifest", "resized_manifest"]
 
 
 _FOR_TESTS: Mapping[str, Any] = {
@@ -155,6 +155,20 @@ def pod_manifest(
         "spec": spec,
         "status": {"phase": "Pending", "qosClass": str(pod_qos(pod, pod_level=kubelet.pod_level))},
     }
+
+
+def resized_manifest(
+    item: dict[str, Any], desired: Pod, kubelet: Kubelet, mounts: Mapping[str, Sequence[Mount]]
+) -> dict[str, Any]:
+    """The stored object of a pod with its desired resources and an unchanged status."""
+    wanted = pod_manifest(desired, kubelet, mounts)["spec"]
+    for kind in ("containers", "initContainers"):
+        sizes = {one["name"]: one["resources"] for one in wanted.get(kind, ())}
+        for one in item["spec"].get(kind, ()):
+            one["resources"] = sizes[one["name"]]
+    if "resources" in wanted:
+        item["spec"]["resources"] = wanted["resources"]
+    return item
 
 
 def _container(container: Container, mounts: Sequence[Mount], memory: Sequence[MemoryVolume]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.enactor.base import Ability, AdmittedPod, Order, require
-from memqos.enactor.kubelet.documents import RUNTIME_CLASS, configuration, pod_manifest
+from memqos.enactor.kubelet.documents import RUNTIME_CLASS, configuration, pod_manifest, resized_manifest
 from memqos.enactor.kubelet.pod_status import (
     Json,
     Starting,
@@ -41,9 +41,13 @@ __all__ = ["Kubelet"]
 
 
 _POD_SECONDS = 240.0
-_AT_A_TIME, _REMOVED_AT_A_TIME = 4, 8
-_END_SECONDS = _RESIZE_SECONDS = 180.0
-_CALL_SECONDS, _LEVELS_SECONDS, _REST_SECONDS = 60.0, 75.0, 3.0
+_END_SECONDS = 180.0
+_RESIZE_SECONDS = 180.0
+_CALL_SECONDS = 60.0
+_LEVELS_SECONDS = 75.0
+_REST_SECONDS = 3.0
+_AT_A_TIME = 4
+_REMOVED_AT_A_TIME = 8
 _STATE = "/var/lib/kubelet"
 _CHECKPOINTS = (
     f"{_STATE}/memory_manager_state",
@@ -95,8 +99,10 @@ class Kubelet:
         self.handler = handler
         self.socket = socket
         self.binaries = binaries
-        self.levels_seconds, self.rest_seconds = _LEVELS_SECONDS, _REST_SECONDS
-        self.pod_seconds, self.resize_seconds = _POD_SECONDS, _RESIZE_SECONDS
+        self.levels_seconds = _LEVELS_SECONDS
+        self.rest_seconds = _REST_SECONDS
+        self.pod_seconds = _POD_SECONDS
+        self.resize_seconds = _RESIZE_SECONDS
         self._plan: Plan | None = None
 
     @property
@@ -414,7 +420,9 @@ class KubeletEnactment:
         require(self._kubelet, Ability.RESIZE)
         admitted = self._pods[resize.uid].require()
         planned = plan.after.pod(resize.uid)
-        self._session.put("v1", "pods", [self._resized(admitted, desired)])
+        assert self._order is not None  # noqa: S101 - an order admitted the pod
+        item = resized_manifest(self._item(desired.uid), desired, self._order.kubelet, admitted.mounts)
+        self._session.put("v1", "pods", [item])
 
         def done() -> bool:
             item = self._item(resize.uid)
@@ -434,19 +442,6 @@ class KubeletEnactment:
             self._await_values(plan.after)
         for step in resize.steps[-1:]:
             after(step)
-
-    def _resized(self, admitted: AdmittedPod, desired: Pod) -> Json:
-        """The pod's object with the desired resources and an unchanged status."""
-        item = self._item(desired.uid)
-        assert self._order is not None  # noqa: S101 - an order admitted the pod
-        wanted = pod_manifest(desired, self._order.kubelet, admitted.mounts)["spec"]
-        for kind in ("containers", "initContainers"):
-            sizes = {one["name"]: one["resources"] for one in wanted.get(kind, ())}
-            for one in item["spec"].get(kind, ()):
-                one["resources"] = sizes[one["name"]]
-        if "resources" in wanted:
-            item["spec"]["resources"] = wanted["resources"]
-        return item
 
     def _items(self) -> list[Json]:
         return self._session.objects("v1", "pods")
