@@ -18,12 +18,14 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
 from memqos.enactor.base import KubeletAnswers
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, subject_of
+from memqos.engine.cgroup.throttle import CHARGE_BATCH
 from memqos.engine.numa.reservation import hard_eviction
 from memqos.errors import DeadlineError, EnactorNotAbleError
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.quantity import Quantity
+from memqos.node.kubelet_endpoints import SUMMARY
 from memqos.node.pods.population import Population
 
 __all__ = ["BeforeEviction", "EvictionVerbs"]
@@ -32,12 +34,8 @@ _CALL_SECONDS = 60.0
 _PERIOD_SECONDS = 10
 """How often the kubelet compares the node's memory with its thresholds (pkg/kubelet `evictionMonitoringPeriod`)."""
 
-_SUMMARY = "https://127.0.0.1:10250/stats/summary"
 _SHORT = 96 << 20
 """Bytes by which the node is then below the threshold: more than its use varies, less than the evicted pod has."""
-
-_CHARGE_BATCH = 64
-"""Pages that each CPU may charge ahead, and by which memory.stat may lag (mm/memcontrol.c, MEMCG_CHARGE_BATCH)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,14 +194,14 @@ class EvictionVerbs:
 
     def _node_memory(self) -> tuple[float, int]:
         """When the kubelet last read the node's memory, in seconds of the epoch, and the bytes available then."""
-        summary = json.loads(self.answers.fetched(_SUMMARY, seconds=_CALL_SECONDS))
+        summary = json.loads(self.answers.fetched(SUMMARY, seconds=_CALL_SECONDS))
         memory = summary["node"]["memory"]
         moment = datetime.datetime.fromisoformat(memory["time"].replace("Z", "+00:00"))
         return moment.timestamp(), int(memory["availableBytes"])
 
     @property
     def _slack(self) -> int:
-        return _CHARGE_BATCH * self.population.node.cpus * self.population.node.page_size
+        return CHARGE_BATCH * self.population.node.cpus * self.population.node.page_size
 
     def _containers(self) -> dict[tuple[str, str], CgroupPath]:
         return {

@@ -12,6 +12,7 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait_or_last
 from memqos.enactor.base import KubeletAnswers, MemoryVolume
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, subject_of
+from memqos.engine.cgroup.throttle import CHARGE_BATCH
 from memqos.engine.node.placement import status_allocatable
 from memqos.engine.plan import PlannedCgroup
 from memqos.errors import EnactorNotAbleError
@@ -35,8 +36,6 @@ _FOREIGN = "1048576"
 _VOLUMES = "/var/lib/kubelet/pods"
 _SIZE = re.compile(r"(?:^|,)size=(\d+)k(?:,|$)")
 _CHECKPOINT = "/var/lib/kubelet/memory_manager_state"
-_CHARGE_BATCH = 64
-"""Pages that each CPU may charge ahead, and by which memory.stat may lag (mm/memcontrol.c, MEMCG_CHARGE_BATCH)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +188,7 @@ class KubeletVerbs:
 
         The kernel moves the pages of a removed cgroup to its parent, and charges no other container for them.
         """
-        slack = _CHARGE_BATCH * self.population.node.cpus * self.population.node.page_size
+        slack = CHARGE_BATCH * self.population.node.cpus * self.population.node.page_size
         found = []
         for uid, admitted in self.population.pods.items():
             planned = admitted.require().planned

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 __all__ = [
+    "CADVISOR_METRICS",
+    "RESOURCE_METRICS",
+    "SUMMARY",
     "Report",
     "memory_in_metrics",
     "memory_in_summary",
@@ -15,6 +18,10 @@ __all__ = [
     "pressure_in_metrics",
     "pressure_in_summary",
 ]
+
+SUMMARY = "https://127.0.0.1:10250/stats/summary"
+RESOURCE_METRICS = "https://127.0.0.1:10250/metrics/resource"
+CADVISOR_METRICS = "https://127.0.0.1:10250/metrics/cadvisor"
 
 _METRIC = re.compile(r"^(?P<name>\w+)\{(?P<labels>[^}]*)\} (?P<value>\S+)(?: (?P<moment>\d+))?", re.MULTILINE)
 """Prometheus text: the moment is in milliseconds."""

@@ -11,11 +11,15 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait, wait_or_last
 from memqos.enactor.base import KubeletAnswers
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, subject_of
+from memqos.engine.cgroup.throttle import CHARGE_BATCH
 from memqos.engine.plan import PlannedCgroup
 from memqos.errors import DeadlineError, EnactorNotAbleError
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
 from memqos.node.kubelet_endpoints import (
+    CADVISOR_METRICS,
+    RESOURCE_METRICS,
+    SUMMARY,
     Report,
     memory_in_metrics,
     memory_in_summary,
@@ -30,8 +34,6 @@ __all__ = ["ReportVerbs"]
 
 _CALL_SECONDS = 60.0
 _RECLAIMED = 8 << 20
-_SUMMARY = "https://127.0.0.1:10250/stats/summary"
-_METRICS = "https://127.0.0.1:10250/metrics/resource"
 _SWAP = "swapUsageBytes"
 _MEMORY_FIELDS: Mapping[str, str] = {
     "workingSetBytes": "container_memory_working_set_bytes",
@@ -39,12 +41,9 @@ _MEMORY_FIELDS: Mapping[str, str] = {
 }
 """The amounts of memory in /stats/summary, and their names in /metrics/resource."""
 _PRESSURE_SOURCES = ("/stats/summary", "/metrics/cadvisor")
-_CADVISOR = "https://127.0.0.1:10250/metrics/cadvisor"
 _STALLED: Mapping[str, str] = {"some": "waiting", "full": "stalled"}
 """cadvisor's names for the two lines of a pressure file: container_pressure_cpu_waiting_seconds_total."""
 
-_CHARGE_BATCH = 64
-"""Pages that each CPU may charge ahead, and by which memory.stat may lag (mm/memcontrol.c, MEMCG_CHARGE_BATCH)."""
 
 _Key = TypeVar("_Key")
 _Seen = TypeVar("_Seen")
@@ -71,7 +70,7 @@ class ReportVerbs:
         reported value must lie between two readings of the kernel, with a tolerance of what CPUs charge ahead.
         """
         paths = dict(self._containers())
-        slack = _CHARGE_BATCH * self.population.node.cpus * self.population.node.page_size
+        slack = CHARGE_BATCH * self.population.node.cpus * self.population.node.page_size
         self._await_use(list(paths.values()), above=slack)
         wanted = [(key, field) for key in paths for field in _MEMORY_FIELDS]
 
@@ -213,8 +212,8 @@ class ReportVerbs:
 
     def _pressures(self, cgroups: Mapping[str, PlannedCgroup]) -> dict[_Total, Report]:
         """What both endpoints report of each pod's CPU pressure; cgroups: by the pod's uid."""
-        summary = json.loads(self.answers.fetched(_SUMMARY, seconds=_CALL_SECONDS))
-        metrics = self.answers.fetched(_CADVISOR, seconds=_CALL_SECONDS)
+        summary = json.loads(self.answers.fetched(SUMMARY, seconds=_CALL_SECONDS))
+        metrics = self.answers.fetched(CADVISOR_METRICS, seconds=_CALL_SECONDS)
         cpus = {pod["podRef"]["uid"]: pod.get("cpu") or {} for pod in summary.get("pods") or ()}
         found: dict[_Total, Report] = {}
         for uid, cgroup in cgroups.items():
@@ -232,8 +231,8 @@ class ReportVerbs:
 
     def _told(self, wanted: Collection[_Amount]) -> dict[_Amount, dict[str, int | None]]:
         """Each amount of a container from both endpoints; None if missing."""
-        summary = json.loads(self.answers.fetched(_SUMMARY, seconds=_CALL_SECONDS))
-        metrics = self.answers.fetched(_METRICS, seconds=_CALL_SECONDS)
+        summary = json.loads(self.answers.fetched(SUMMARY, seconds=_CALL_SECONDS))
+        metrics = self.answers.fetched(RESOURCE_METRICS, seconds=_CALL_SECONDS)
         found = {}
         for (uid, container), field in wanted:
             pod = self.population.pods[uid].pod

@@ -52,7 +52,10 @@ __all__ = [
 ]
 
 CHARGE_BATCH = 64
-"""Pages charged to a task at once, before it uses them."""
+"""Pages charged to a task at once, before it uses them: so much each CPU may charge ahead, and memory.stat may lag.
+
+Source: kernel mm/memcontrol.c, MEMCG_CHARGE_BATCH.
+"""
 
 DEFAULT_HZ = 250
 """Jiffies in a second (CONFIG_HZ) of Debian's and Ubuntu's server kernels; Fedora's and RHEL's have 1000."""

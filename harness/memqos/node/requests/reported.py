@@ -16,6 +16,7 @@ from memqos.cgroupfs.parse import counters
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline, wait
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
+from memqos.engine.cgroup.throttle import CHARGE_BATCH
 from memqos.errors import DeadlineError, UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
@@ -38,9 +39,6 @@ __all__ = [
 ]
 
 FILES = ("memory.current", "memory.stat", "memory.max", "memory.swap.current", "memory.pressure")
-
-_STOCK_PAGES = 64
-"""MEMCG_CHARGE_BATCH: what each CPU may have charged to a cgroup ahead of use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +138,7 @@ def figure_finding(
 
 def stock_of(cpus: int, page_size: int) -> int:
     """Bytes that all CPUs together may have charged ahead."""
-    return _STOCK_PAGES * cpus * page_size
+    return CHARGE_BATCH * cpus * page_size
 
 
 SLACK_PAGES = 64
