@@ -30,13 +30,14 @@ from memqos.node.behaviour.conditions import WATCHED_FILES
 from memqos.node.behaviour.preconditions import premises_of
 from memqos.node.behaviour.watch import Watch
 from memqos.node.behaviour.watched_container import WatchedContainer
+from memqos.node.behaviour.zswap import Zswap, zswap_on
 from memqos.node.eviction import EvictionVerbs
 from memqos.node.kubelet import KubeletVerbs
 from memqos.node.machine.daemon import Daemon, running_daemon
 from memqos.node.machine.mounts import HugeVolume, huge_volume, memory_volume, mounted
 from memqos.node.machine.needs import lacking, required_fallback
 from memqos.node.machine.shortage import narrow_numa_node, reclaiming, scarce, tight
-from memqos.node.machine.swap import Zswap, swaps_in_order, zswap_on
+from memqos.node.machine.swap import swaps_in_order
 from memqos.node.occupancy import Cleanup, HealthChecks, Occupancy
 from memqos.node.pods.foreign_writes import (
     NumaNodes,
@@ -167,7 +168,7 @@ class NodeUnderTest:
         return swaps_in_order(self.target)
 
     def zswap(self) -> contextlib.AbstractContextManager[Zswap]:
-        """While the context lasts, swapped pages are compressed in memory first; see `node.machine.swap`."""
+        """While the context lasts, swapped pages are compressed in memory first; see `behaviour.zswap`."""
         return zswap_on(self.tree)
 
     def fallback(self) -> Fallback:
