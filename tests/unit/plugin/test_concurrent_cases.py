@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
+from memqos.clock import Deadline
+from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.errors import MachineryError
+from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
+from memqos.model.pod import Container
 from memqos.node.fake import fake_node
+from memqos.node.pods.refusal import NAME
 from memqos.node.requests.container_requests import Requests
+from memqos.node.requests.native_requests import ask_for_container
 from memqos.plugin.collection.catalogue import Catalogue
 from memqos.plugin.machines.shared import ConcurrentCases, alike, concurrent_cases
+from memqos.runtime.base import ContainerState, Runtime
+from memqos.runtime.oci_commands import command_refusal
 
 CATALOGUE = Catalogue()
 SOON = 10.0
@@ -179,6 +189,35 @@ def test_a_waiting_container_is_judged_in_its_own_pod() -> None:
 
     assert {one.verdict for one in late} == {Verdict.CONFORMS}
     assert {str(one.subject) for one in late} >= {"container beside", "container updated", "a neighbouring cgroup"}
+    assert node.leftovers() == ()
+
+
+def test_a_refused_waiting_container_leaves_alone_what_another_case_made_in_its_pod(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    node, pods, case = fake_node(), alike(CATALOGUE.pod("best-effort"), 2), CATALOGUE.request("update-later")
+
+    def refuses(runtime: Runtime, pod: AdmittedPod, template: Container, request: object, **how: Any) -> object:
+        if request == case.create:
+            raise command_refusal("create", "REFUSED", "it takes no sets")
+        return ask_for_container(runtime, pod, template, ContainerResources(), **how)
+
+    monkeypatch.setattr("memqos.node.requests.container_requests.ask_for_container", refuses)
+    with node.requests_of_each(pods, CATALOGUE.kubelet("v1.36-none")) as (first, second):
+        first.stand(case)
+        template = dataclasses.replace(first.pod.pod.containers[0], name=NAME)
+        with first.removing(first.pod):
+            mine = ask_for_container(
+                first.runtime, first.pod, template, ContainerResources(), deadline=Deadline.after(SOON)
+            )
+            late = second.judge(case)
+            assert first.pod.containers[NAME] is mine
+            assert first.runtime.status(mine, deadline=Deadline.after(SOON)).state is ContainerState.RUNNING
+
+    assert [(one.verdict, one.observed) for one in late] == [
+        (Verdict.DEVIATES, "refused: it takes no sets"),
+        (Verdict.CONFORMS, "the next request is accepted"),
+    ]
     assert node.leftovers() == ()
 
 

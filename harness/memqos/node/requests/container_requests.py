@@ -296,8 +296,8 @@ class Requests:
         update = len(asked.requests) > 1
         told = refused_finding(error, asked, update=update)
         if not update:
-            with self.removing(standing.pod):
-                return [told, self._next(standing.pod, error, told)]
+            # Another case may be using its own name in this pod.
+            return [told, self._next(standing.pod, error, told, UPDATED)]
         before, handle = standing.containers[UPDATED]
         return [told, *self.shown(before, standing.pod, handle), self._next_update(handle)]
 
@@ -421,10 +421,10 @@ class Requests:
         seen = self.tree.read_first_processes([path], OOM_SCORE_ADJ, deadline=_soon()).get(path, "").strip()
         return score_finding(path, str(asked), seen, subject=subject)
 
-    def _next(self, pod: AdmittedPod, error: RuntimeCallError, told: Finding) -> Finding:
+    def _next(self, pod: AdmittedPod, error: RuntimeCallError, told: Finding, name: str = NAME) -> Finding:
         """After a refusal the next request is accepted; after a wrong refusal, a second one is a MachineryError."""
         try:
-            self._create(pod, _NOTHING)
+            self._create(pod, _NOTHING, name)
         except RuntimeCallError as again:
             if told.verdict is Verdict.DEVIATES:
                 # A runtime that starts nothing proves nothing about this request.
