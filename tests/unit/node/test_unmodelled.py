@@ -13,9 +13,11 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.runtimes import BUNDLES, Runtimes
 from memqos.engine.translate.versions import traits_of, unmodelled_traits
 from memqos.errors import RuntimeCallError
+from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
+from memqos.node.pods.refusal import NAME
 from memqos.place.fake import FakePlace
 from tests.unit.node.asked import CATALOGUE, MODELLED, Asked, DropsUnified, deviating, findings
 from tests.unit.node.test_oci_requests import BELOW_USE, Bundles, Uses
@@ -91,6 +93,35 @@ def test_a_refused_update_is_not_observable() -> None:
     [update] = [one for one in found if one.knob == "update" and one.expected == "taken"]
     assert update.verdict is Verdict.NOT_OBSERVABLE
     assert update.why_not == "youki 0.6.0 is not modelled, and the OCI runtime specification has no update"
+
+
+class RefusesAllButNothing(Asked):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        if spec.name == NAME and spec.resources != ContainerResources():
+            raise RuntimeCallError("it cannot apply that", where="create", data={"details": "it cannot apply that"})
+        return super().create(sandbox, spec, deadline=deadline)
+
+
+NO_TOTAL = "youki 0.6.0 is not modelled, and no value of memory.swap.max expresses this memory-plus-swap limit"
+A_PROPERTY = "youki 0.6.0 is not modelled: it may set unified entries as properties of the unit, which have no suffixes"
+
+
+@pytest.mark.parametrize(("name", "driver", "why_not"), [
+    ("refuses-swap-below-limit", "systemd", NO_TOTAL),
+    ("refuses-swap-below-limit", "cgroupfs", NO_TOTAL),
+    ("swap-without-limit", "cgroupfs", NO_TOTAL),
+    ("suffix", "systemd", A_PROPERTY),
+    ("suffix", "cgroupfs", ""),
+    ("limit-and-swap", "systemd", ""),
+    ("unified-max-values", "systemd", ""),
+    ("cpus", "systemd", ""),
+])  # fmt: skip
+def test_a_refusal_is_judged_where_the_specification_decides_it(name: str, driver: str, why_not: str) -> None:
+    found = findings(name, RefusesAllButNothing, SERVED, CgroupDriver(driver))
+    [refused] = [one for one in found if one.observed.startswith("refused")]
+    assert (refused.verdict, refused.why_not) == (
+        Verdict.NOT_OBSERVABLE if why_not else Verdict.DEVIATES, why_not
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(("runtimes", "verdict"), [

@@ -10,6 +10,7 @@ Source: opencontainers/runtime-spec config-linux.md, "Control groups"; cri-api v
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterator, Mapping
 
 from memqos.engine.cgroup.cpu import DEFAULT_PERIOD
@@ -32,6 +33,7 @@ __all__ = [
     "judged_by",
     "left_open_after",
     "not_modelled",
+    "refusal_left_open",
     "runtime_notes",
     "specified_writes",
     "stand_in",
@@ -54,6 +56,9 @@ SPECIFICATION_SOURCES: Mapping[Knob, str] = {
     Knob.CPUSET_MEMS: "OCI runtime specification, linux.resources.cpu.mems",
 }
 """Its section that decides a file's value."""
+
+_SUFFIXED = re.compile(r"[0-9]+[KMGTPEkmgtpe]")
+"""An amount that only the kernel reads (memparse)."""
 
 _SANDBOX = (
     "{runtime} runs all containers of a pod in one sandbox: the container's own cgroup is empty and limits nothing, "
@@ -139,6 +144,27 @@ def left_open_after(asked: OciResources, values: Collection[Knob], knob: Knob, o
     return without_update(oci) if update and knob in values else unspecified(oci)
 
 
+def refusal_left_open(asked: OciResources, oci: Traits, driver: CgroupDriver) -> str:
+    """Why a runtime that is not modelled may refuse or accept to create such a container, "" if it must accept it.
+
+    On cgroup v2 no file expresses a limit of memory and swap together that is below the memory limit or without one.
+    With the systemd driver a runtime may set unified entries as properties, which are numbers without suffixes.
+    """
+    if oci.modelled:
+        return ""
+    if not _has_swap_limit(asked) and asked.memory_swap is not None:
+        return f"{oci} is not modelled, and no value of memory.swap.max expresses this memory-plus-swap limit"
+    if driver is CgroupDriver.SYSTEMD and any(map(_SUFFIXED.fullmatch, asked.unified.values())):
+        return f"{oci} is not modelled: it may set unified entries as properties of the unit, which have no suffixes"
+    return ""
+
+
+def _has_swap_limit(asked: OciResources) -> bool:
+    """Whether the limits decide memory.swap.max by the specification."""
+    limit, both = asked.memory_limit or 0, asked.memory_swap or 0
+    return limit != 0 and (both < 0 or 0 < limit <= both)
+
+
 def without_update(oci: Traits) -> str:
     """Why nothing is expected of an update, or of a file that it does not name, with a runtime that is not modelled."""
     return f"{oci} is not modelled, and the OCI runtime specification has no update"
@@ -198,7 +224,7 @@ def _said_by_oci(asked: OciResources) -> Iterator[Knob]:
     """The files that linux.resources decides by the specification."""
     if asked.memory_limit:
         yield from (Knob.MEMORY_MAX, Knob.MEMORY_LIMIT_IN_BYTES)
-        if asked.memory_swap:
+        if _has_swap_limit(asked):
             yield from (Knob.MEMORY_SWAP_MAX, Knob.MEMORY_MEMSW_LIMIT_IN_BYTES)
     if asked.cpu_quota or asked.cpu_period:
         yield from (Knob.CPU_MAX, Knob.CPU_CFS_QUOTA_US, Knob.CPU_CFS_PERIOD_US)
@@ -212,11 +238,11 @@ def _said_by_oci(asked: OciResources) -> Iterator[Knob]:
 
 
 def _files(asked: OciResources) -> Iterator[tuple[str, str]]:
-    limit, both = asked.memory_limit, asked.memory_swap
+    limit, both = asked.memory_limit or 0, asked.memory_swap or 0
     if limit:
         yield Knob.MEMORY_MAX, _text(limit)
-        if both:
-            yield Knob.MEMORY_SWAP_MAX, "max" if both < 0 or limit < 0 else str(max(both - limit, 0))
+        if _has_swap_limit(asked):
+            yield Knob.MEMORY_SWAP_MAX, "max" if both < 0 else str(both - limit)
     if asked.cpu_quota or asked.cpu_period:
         yield Knob.CPU_MAX, f"{_text(asked.cpu_quota or -1)} {asked.cpu_period or DEFAULT_PERIOD}"
     if asked.cpus:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.answer.verdict import VERSION_UNKNOWN
 from memqos.engine.translate.requested import RequestedContainer
-from memqos.engine.translate.specification import without_update
+from memqos.engine.translate.specification import refusal_left_open, without_update
 from memqos.errors import RuntimeCallError
 
 __all__ = [
@@ -32,10 +32,7 @@ def refused_finding(
     container: the refused request. why: a reason for refusal other than the runtime's own rules, "" for none.
     """
     must = why or container.refusal
-    unsure = VERSION_UNKNOWN if container.in_doubt else ""
-    if update and not container.runtimes.oci.modelled:
-        unsure = without_update(container.runtimes.oci)
-    why_not = "" if must else unsure
+    why_not = "" if must else _refusal_left_open(container, update=update)
     return request_finding(
         Verdict.of(bool(must), why_not),
         subject=subject,
@@ -44,6 +41,15 @@ def refused_finding(
         observed=f"refused: {error.data.get('details') or error}",
         why_not=why_not,
     )
+
+
+def _refusal_left_open(container: RequestedContainer, *, update: bool) -> str:
+    """Why a refusal of a request that the model accepts may be right, "" if it is wrong."""
+    oci = container.runtimes.oci
+    if update and not oci.modelled:
+        return without_update(oci)
+    unsure = VERSION_UNKNOWN if container.in_doubt else ""
+    return unsure or refusal_left_open(container.held[0].stored, oci, container.host.driver)
 
 
 def request_finding(

@@ -14,6 +14,7 @@ from memqos.engine.translate.resources import OciResources, RuntimeHost
 from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Allowance, Handler, Runtimes
 from memqos.engine.translate.specification import (
     not_modelled,
+    refusal_left_open,
     runtime_notes,
     specified_writes,
     stand_in,
@@ -114,7 +115,13 @@ def test_cgroup_v1():
     (OciResources(memory_limit=-1), {"memory.max": "max"}),
     (OciResources(memory_limit=8192), {"memory.max": "8192"}),
     (OciResources(memory_limit=8192, memory_swap=12288), {"memory.max": "8192", "memory.swap.max": "4096"}),
+    (OciResources(memory_limit=8192, memory_swap=8192), {"memory.max": "8192", "memory.swap.max": "0"}),
+    (OciResources(memory_limit=8192, memory_swap=4096), {"memory.max": "8192"}),
+    (OciResources(memory_limit=8192, memory_swap=0), {"memory.max": "8192"}),
+    (OciResources(memory_limit=-1, memory_swap=8192), {"memory.max": "max"}),
+    (OciResources(memory_swap=8192), {}),
     (OciResources(memory_limit=8192, memory_swap=-1), {"memory.max": "8192", "memory.swap.max": "max"}),
+    (OciResources(memory_limit=-1, memory_swap=-1), {"memory.max": "max", "memory.swap.max": "max"}),
     (OciResources(cpu_quota=5000), {"cpu.max": "5000 100000"}),
     (OciResources(cpu_period=50000), {"cpu.max": "max 50000"}),
     (OciResources(cpus="0-1", mems="0"), {"cpuset.cpus": "0-1", "cpuset.mems": "0"}),
@@ -123,6 +130,27 @@ def test_cgroup_v1():
 ])  # fmt: skip
 def test_files_that_every_oci_runtime_writes(asked, files):
     assert specified_writes(asked, YOUKI, RuntimeHost()).texts == files
+
+
+@pytest.mark.parametrize(("asked", "driver", "words"), [
+    (OciResources(), "systemd", ""),
+    (OciResources(memory_limit=8192), "systemd", ""),
+    (OciResources(memory_limit=8192, memory_swap=8192), "cgroupfs", ""),
+    (OciResources(memory_limit=8192, memory_swap=-1), "cgroupfs", ""),
+    (OciResources(memory_limit=8192, memory_swap=8191), "cgroupfs", "no value of memory.swap.max"),
+    (OciResources(memory_limit=8192, memory_swap=0), "systemd", "no value of memory.swap.max"),
+    (OciResources(memory_swap=8192), "systemd", "no value of memory.swap.max"),
+    (OciResources(memory_limit=-1, memory_swap=8192), "systemd", "no value of memory.swap.max"),
+    (OciResources(unified={"memory.high": "48M"}), "systemd", "no suffixes"),
+    (OciResources(unified={"memory.high": "48M"}), "cgroupfs", ""),
+    (OciResources(unified={"memory.high": "max", "cpu.max": "5000 10000", "cpuset.cpus": "0-1"}), "systemd", ""),
+])  # fmt: skip
+def test_what_a_runtime_may_refuse(asked, driver, words):
+    """runtime-spec config-linux.md: memory.swap is the limit of memory and swap together, of cgroup v1."""
+    why = refusal_left_open(asked, YOUKI, CgroupDriver(driver))
+    assert words in why
+    assert bool(why) is bool(words)
+    assert refusal_left_open(asked, RUNC, CgroupDriver(driver)) == ""
 
 
 def test_a_unified_entry_is_a_file_name():
