@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
+from memqos.errors import NonconformanceError, RuntimeCallError
 from memqos.model.node import CgroupDriver
 from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
@@ -56,6 +59,20 @@ def test_a_value_that_the_start_sets_is_named() -> None:
         (one.knob, one.expected, one.observed) for one in asked(SetsHighAtItsStart) if one.verdict is Verdict.DEVIATES
     ]
     assert wrong == [("memory.high", "83886080", "max")]
+
+
+class TakesNoSets(FakeOciRuntime):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        if spec.resources.cpuset_mems:
+            raise RuntimeCallError("no", data={"method": "create", "code": "REFUSED", "details": "it takes no sets"})
+        return super().create(sandbox, spec, deadline=deadline)
+
+
+def test_a_wrong_refusal_is_a_finding() -> None:
+    with pytest.raises(NonconformanceError) as error:
+        asked(TakesNoSets)
+    found = error.value.data["finding"]
+    assert (found.verdict, found.knob, found.observed) == (Verdict.DEVIATES, "create", "refused: it takes no sets")
 
 
 def test_a_cri_runtime_has_no_cgroup_before_the_start() -> None:

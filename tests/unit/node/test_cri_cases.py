@@ -9,7 +9,7 @@ import pytest
 
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.translate.runtimes import TRIXIE
-from memqos.errors import NonconformanceError
+from memqos.errors import NonconformanceError, RuntimeCallError
 from memqos.model.node import CgroupDriver
 from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
@@ -114,6 +114,24 @@ def test_a_status_of_a_container_that_has_ended_must_say_so(name: str, monkeypat
     with pytest.raises(NonconformanceError, match=r"state of .* is running, expected exited") as error:
         asked(VERBS[name], RunsForEver)
     assert error.value.data["finding"].knob == "state"
+
+
+class StartsNoSets(Speaks):
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        self.takes = not spec.resources.cpuset_mems
+        return super().create(sandbox, spec, deadline=deadline)
+
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        if not self.takes:
+            raise RuntimeCallError("no", data={"method": "start", "code": "UNKNOWN", "details": "it takes no sets"})
+        super().start(handle, deadline=deadline)
+
+
+def test_a_wrong_refusal_to_start_is_a_finding() -> None:
+    with pytest.raises(NonconformanceError) as error:
+        asked(VERBS["update-created"], StartsNoSets)
+    found = error.value.data["finding"]
+    assert (found.verdict, found.knob, found.observed) == (Verdict.DEVIATES, "create", "refused: it takes no sets")
 
 
 def test_a_runtime_may_refuse_a_limit_below_usage() -> None:

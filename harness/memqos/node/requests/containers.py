@@ -116,12 +116,21 @@ class Containers:
             else dataclasses.replace(self.requests.pod, sandbox=sandbox, containers={})
         )
         with self.requests.removing(pod):
-            try:
+            with self.judging_refusals(resources, pod, name=name):
                 handle = self.made(resources, *commands, pod=pod, name=name)
                 self.requests.runtime.start(handle, deadline=soon())
-            except RuntimeCallError as error:
-                raise self._refused(error, resources, pod, name) from error
             yield handle
+
+    @contextlib.contextmanager
+    def judging_refusals(self, resources: ContainerResources, pod: AdmittedPod, *, name: str = NAME) -> Iterator[None]:
+        """NonconformanceError with its finding if the runtime refuses here to create or start a container with these.
+
+        The error itself if the refusal is right, or if the runtime does not start one without resources either.
+        """
+        try:
+            yield
+        except RuntimeCallError as error:
+            raise self._refused(error, resources, pod, name) from error
 
     def _refused(
         self, error: RuntimeCallError, resources: ContainerResources, pod: AdmittedPod, name: str

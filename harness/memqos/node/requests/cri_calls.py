@@ -407,7 +407,8 @@ class CriVerbs:
             for update in case.updates:
                 self.requests.runtime.update(handle, update, deadline=soon())
                 container = requested_again(container, update)
-            self.requests.runtime.start(handle, deadline=soon())
+            with self.containers.judging_refusals(case.create, pod):
+                self.requests.runtime.start(handle, deadline=soon())
             return self.requests.shown(container, pod, handle)
         finally:
             self.requests.remove(pod)

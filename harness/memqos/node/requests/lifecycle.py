@@ -282,14 +282,16 @@ class LifecycleVerbs:
         if not isinstance(self.requests.runtime, SpeaksOci):
             why = "a CRI runtime creates the cgroup of a container when it starts it"
             return [observed("cgroup", "", "", why_not=why)]
-        with self.requests.removing(self.requests.pod):
-            handle = self.containers.made(case.create)
+        pod = self.requests.pod
+        with self.requests.removing(pod):
+            with self.containers.judging_refusals(case.create, pod):
+                handle = self.containers.made(case.create)
             container = self._asked_for(case.create)
-            created = self.requests.shown(container, self.requests.pod, handle)
+            created = self.requests.shown(container, pod, handle)
             if any(one.verdict is Verdict.DEVIATES for one in created):
                 return created
             self.requests.runtime.start(handle, deadline=soon())
-            return self.requests.shown(container, self.requests.pod, handle)
+            return self.requests.shown(container, pod, handle)
 
     @verb
     def several_in_a_pod(self, case: RequestCase) -> Sequence[Finding]:
