@@ -49,6 +49,7 @@ NEEDS: Mapping[str, str] = {
     "cgroup v2": "the machine's memory controller is on cgroup v2",
     "docker": "the runtime is the Docker Engine, which accepts a HostConfig",
     "oci": "the runtime is an OCI runtime that memqos drives directly, with bundles",
+    "modelled": "memqos models the OCI runtime, version by version",
     "unit properties": "the OCI runtime turns annotations into properties of the container's systemd unit",
     "options of update": "the OCI runtime's update accepts options",
     "events": "the OCI runtime has the command events",

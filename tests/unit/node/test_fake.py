@@ -8,7 +8,7 @@ import pytest
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Verdict, worst
 from memqos.engine.translate.runtimes import TRIXIE, Runtimes
-from memqos.engine.translate.versions import traits_of
+from memqos.engine.translate.versions import traits_of, unmodelled_traits
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts
 from memqos.node.fake import FAKE_FACTS, fake_node
 from memqos.node.machine.needs import lacking
@@ -102,6 +102,29 @@ def test_a_runtime_that_drops_unified_in_updates_lacks_the_need_of_resizes(versi
         )
         == why_not
     )
+
+
+YOUKI = unmodelled_traits("youki", "0.7.0")
+
+
+@pytest.mark.parametrize(
+    ("need", "oci", "why_not"),
+    [
+        ("modelled", TRIXIE.oci, ""),
+        ("modelled", YOUKI, "youki 0.7.0 is not modelled: no trait explains how it differs from another runtime"),
+        ("no memory policy", TRIXIE.oci, ""),
+        (
+            "no memory policy",
+            YOUKI,
+            "youki 0.7.0 is not modelled, and does not report whether it has linux.memoryPolicy",
+        ),
+    ],
+)
+def test_what_an_unmodelled_runtime_does_not_report_is_unknown(need, oci, why_not):
+    node = fake_node()
+    facts, runtime = FakePlace(facts=FAKE_FACTS, runtimes=TRIXIE).facts, node.runtime
+    told = lacking(need, facts=facts, runtime=runtime, oci=oci, driver=CgroupDriver.SYSTEMD, is_own=True)
+    assert told == why_not
 
 
 def test_pods_stay_on_cgroup_v1_between_populations_too():

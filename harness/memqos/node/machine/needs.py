@@ -66,6 +66,9 @@ def lacking(need: str, *, facts: TargetFacts, runtime: Runtime, oci: Traits, dri
         **_of_runtime(runtime),
         "bare scope": not bare_scope and f"{runtime.name} puts no containers below a scope without protection",
         "no bare scope": bare_scope and f"{runtime.name} puts containers below a scope without protection",
+        "no memory policy": _knows_policy(runtime, oci),
+        "modelled": not oci.modelled
+        and f"{oci} is not modelled: no trait explains how it differs from another runtime",
         "own machine": _not_own(facts, is_own=is_own),
     }
     why = lacks[need] or ""
@@ -137,9 +140,14 @@ def _of_runtime(runtime: Runtime) -> dict[str, str | Literal[False]]:
         and f"{runtime.name} has no command 'events' that reports the cgroup",
         "memory policy": Capability.MEMORY_POLICY not in runtime.capabilities
         and f"{runtime.name} has no linux.memoryPolicy, by its features or its version",
-        "no memory policy": Capability.MEMORY_POLICY in runtime.capabilities
-        and f"{runtime.name} has linux.memoryPolicy",
     }
+
+
+def _knows_policy(runtime: Runtime, oci: Traits) -> str:
+    """Why a runtime may not ignore linux.memoryPolicy: its features need not report the field."""
+    if Capability.MEMORY_POLICY in runtime.capabilities:
+        return f"{runtime.name} has linux.memoryPolicy"
+    return "" if oci.modelled else f"{oci} is not modelled, and does not report whether it has linux.memoryPolicy"
 
 
 def _not_own(facts: TargetFacts, *, is_own: bool) -> str:
