@@ -7,6 +7,7 @@ make an example one step smaller, and then combines those after which it still d
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,15 @@ from typing import Any
 
 from memqos.exploration import Document
 from memqos.exploration.examples import Example, containers_in, example_of
-from memqos.model.quantity import Quantity, QuantityError
+from memqos.exploration.smaller_amounts import (
+    Amount,
+    Path,
+    amounts_in,
+    count_of,
+    places_in,
+    probes_between,
+    simpler_amounts,
+)
 
 __all__ = ["Change", "Shrinker", "changes", "measure"]
 
@@ -27,17 +36,11 @@ _KEPT = frozenset(
      "failSwapOn", "failCgroupV1", "create", "numaNode", "restartPolicy", "tree", "children", "file", "anon"}
 )  # fmt: skip
 """Fields that no change removes."""
-_SECTIONS = frozenset({"requests", "limits", "overhead"})
-_OF_PODS = ("pods", "to")
-_MOST = 24
-_MOST_CONTAINERS = 24
+_MOST = 12
+_MOST_CONTAINERS = 12
 """The candidates of one round, and their containers: a machine tries these in about half a minute."""
 _ROUNDS = 60
-_SUFFIXES = {30: "Gi", 20: "Mi", 10: "Ki"}
-_PAGE_BITS = 12
 _GONE = object()
-
-Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,46 +86,22 @@ def measure(document: Document) -> tuple[int, int, int]:
 
     An init container counts as one element more: an app container is simpler.
     """
-    places = list(_places(document))
-    amounts = sum(abs(_count(value)) for _, value in places if not isinstance(value, dict | list))
+    places = list(places_in(document))
+    amounts = sum(abs(count_of(value)) for _, value in places if not isinstance(value, dict | list))
     init = sum(path[-2:-1] == (_INIT,) for path, _ in places)
     return len(places) + init, amounts, len(json.dumps(document))
-
-
-def _places(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every field and element, parents first."""
-    items: Sequence[tuple[str | int, Any]] = ()
-    if isinstance(value, dict):
-        items = tuple(value.items())
-    elif isinstance(value, list | tuple):
-        items = tuple(enumerate(value))
-    for key, inner in items:
-        yield (*path, key), inner
-        yield from _places(inner, (*path, key))
-
-
-def _count(value: object) -> int:
-    """The amount in a leaf, 0 for any other text."""
-    if isinstance(value, bool):
-        return 0
-    if isinstance(value, int):
-        return value
-    try:
-        return Quantity.parse(str(value)).milli_value // 1000
-    except QuantityError:
-        return 0
 
 
 def changes(document: Document) -> Iterator[Change]:
     """All changes that make an example smaller by one step, those with the largest effect first.
 
     One pod or one container alone; the kubelet without its configuration; the largest parts; init containers as app
-    containers; smaller amounts; and last, the fields of kubelets.
+    containers; two updates as one; plainer amounts; and last, the fields of kubelets.
     """
-    by_size = sorted(_places(document), key=lambda one: -len(json.dumps(one[1])))
+    by_size = sorted(places_in(document), key=lambda one: -len(json.dumps(one[1])))
     gone = [path for path, _ in by_size if path[-1] not in _KEPT and not _is_kept_list(document, path)]
     deletions = [Change(tuple((one, _GONE) for one in _mirrored(document, path))) for path in gone]
-    amounts = list(_amount_changes(document))
+    amounts = [Change(one) for one in simpler_amounts(document)]
     # Each try with another kubelet needs its own admission, which is short once the pods are small.
     fields = [one for one in deletions if one.of_kubelet]
     top = [one for one in fields if len(one.places[0][0]) == _TOP]
@@ -130,6 +109,7 @@ def changes(document: Document) -> Iterator[Change]:
     yield from _at_once(top)
     yield from (one for one in deletions if not one.of_kubelet)
     yield from _turned(document)
+    yield from _as_one_update(document)
     yield from (one for one in amounts if not one.of_kubelet)
     yield from _halves(top)
     yield from fields
@@ -139,6 +119,7 @@ def changes(document: Document) -> Iterator[Change]:
 _TOP = 2
 """The length of the path of a field of a configuration: ("config", "featureGates")."""
 _INIT = "initContainers"
+_UPDATE = "update"
 
 
 def _at_once(some: Sequence[Change]) -> Iterator[Change]:
@@ -192,6 +173,15 @@ def _turned(document: Document) -> Iterator[Change]:
             yield Change(tuple(places))
 
 
+def _as_one_update(document: Document) -> Iterator[Change]:
+    """Two updates of a lifecycle, one after the other, as one."""
+    steps = document.get("steps", ())
+    for place, (first, second) in enumerate(itertools.pairwise(steps)):
+        if _UPDATE in first and _UPDATE in second:
+            both = {**first[_UPDATE], **second[_UPDATE]}
+            yield Change(((("steps", place, _UPDATE), both), (("steps", place + 1), _GONE)))
+
+
 def _as_app(container: Document) -> Document:
     return {name: value for name, value in container.items() if name != "restartPolicy"}
 
@@ -201,19 +191,6 @@ def _at(document: Document, path: Path) -> Any:
     for part in path:
         found = found[part]
     return found
-
-
-def _amount_changes(document: Document) -> Iterator[Change]:
-    seen: dict[str, list[Path]] = {}
-    for path, value in _places(document):
-        if not isinstance(value, dict | list | bool) and _is_amount(path) and not str(value).endswith("%"):
-            seen.setdefault(str(value), []).append(path)
-    for text, paths in seen.items():
-        for smaller in _smaller(text, paths[0]):
-            if len(paths) > 1:
-                yield Change(tuple((path, smaller) for path in paths))
-            for path in paths:
-                yield Change(((path, smaller),))
 
 
 def _mirrored(document: Document, path: Path) -> Sequence[Path]:
@@ -235,54 +212,6 @@ def _is_kept_list(document: Document, path: Path) -> bool:
     return path[-2] == "args" or (len(around) == 1 and path[-2] in {"containers", "pods", "steps", "children"})
 
 
-def _is_amount(path: Path) -> bool:
-    if path[0] in _OF_PODS:
-        return any(part in _SECTIONS for part in path)
-    if path[0] == "tree":
-        return True
-    if path[0] == "steps":
-        return not str(path[-1]).startswith("cpuset")
-    return path[-1] in {"memory", "cpu", "memory.available", "podPidsLimit"}
-
-
-def _smaller(text: str, path: Path) -> Iterator[Any]:
-    """Smaller amounts, and a plainer spelling of the same amount. path: the first place of the amount."""
-    plain: Callable[[int], Any] = _plainly
-    if path[0] in {"steps", "tree"}:
-        # A unified entry is a string, all other fields are numbers; -1 means no limit.
-        plain = str if "unified" in path else int
-        count = int(text)
-    elif path[-1] == "cpu":
-        plain, count = "{}m".format, Quantity.parse(text).milli_value
-    else:
-        count = Quantity.parse(text).value
-    if str(plain(count)) != text:
-        yield plain(count)
-    for one in _below(count):
-        yield plain(one)
-
-
-def _plainly(count: int) -> str:
-    for bits, suffix in _SUFFIXES.items():
-        if count and count % (1 << bits) == 0:
-            return f"{count >> bits}{suffix}"
-    return str(count)
-
-
-def _below(count: int) -> Iterator[int]:
-    """Smaller amounts, the largest steps first: 0, only the low bits, the half, and less by powers of two."""
-    found: dict[int, None] = dict.fromkeys([0, 1] if count > 1 else [])
-    bits = count.bit_length()
-    found |= dict.fromkeys(count & ((1 << bit) - 1) for bit in range(_PAGE_BITS, bits, 3))
-    found |= dict.fromkeys(count >> bit for bit in (8, 4, 2, 1))
-    for unit in (20, _PAGE_BITS):
-        found |= dict.fromkeys([count >> unit << unit])
-    # Whole pages stay whole pages.
-    last = _PAGE_BITS if count % (1 << _PAGE_BITS) == 0 else 0
-    found |= dict.fromkeys(count - (1 << bit) for bit in range(bits - 1, last - 1, -1))
-    yield from (one for one in found if 0 <= one < count)
-
-
 class Shrinker:
     """Shrinks an example that deviates.
 
@@ -302,13 +231,14 @@ class Shrinker:
         self._keep = keep
         self._tried: set[str] = set()
         self._needed: set[str] = set()
+        self._conform: dict[tuple[tuple[Path, ...], int], int] = {}
         self.tries = 0
 
     def shrink(self, example: Example) -> Example:
         """The smallest example found that still deviates; the given one if none is smaller."""
         document, asked_again = example.document(), False
         for _ in range(_ROUNDS):
-            smaller = None if self._is_over() else self._round(document)
+            smaller = None if self._is_over() else self._round(document) or self._with_less(document)
             if smaller is not None:
                 document, asked_again = smaller, False
                 self._keep(example_of(document))
@@ -319,6 +249,32 @@ class Shrinker:
             else:
                 break
         return example_of(document)
+
+    def _with_less(self, document: Document) -> Document | None:
+        """The document with the least of an amount with which it still deviates; None if no amount can be less."""
+        for amount in amounts_in(document):
+            for unit in amount.units:
+                if (found := self._least(document, amount, unit)) is not None:
+                    return found
+        return None
+
+    def _least(self, document: Document, amount: Amount, unit: int) -> Document | None:
+        """As `_with_less`, for this amount less whole units.
+
+        It takes for granted that everything below two neighbours that conform conforms.
+        """
+        high, rest = divmod(amount.count, unit)
+        searched = (tuple(amount.paths), unit)
+        low, found = self._conform.get(searched, -1), None
+        while (pairs := probes_between(low, high)) and not self._is_over():
+            probes = [(count, Change(amount.put(count * unit + rest))) for pair in pairs for count in pair]
+            wrong = self._which([change for _, change in probes if self._is_smaller(change, document)], document)
+            least = min((count for count, change in probes if change in wrong), default=high)
+            low = max([low, *(pair[-1] for pair in pairs if pair[-1] < least)])
+            if least < high:
+                high, found = least, Change(amount.put(least * unit + rest)).applied(document)
+        self._conform[searched] = low
+        return found
 
     def _round(self, document: Document) -> Document | None:
         """A smaller document that deviates; None if no change leaves one."""

@@ -180,7 +180,7 @@ def test_a_tree_is_an_example_that_shrinks():
         return [any("min" in cgroup.files and cgroup.file > MIB for cgroup in cgroups_of(one.tree)) for one in examples]
 
     smallest = Shrinker(keeps_less_than_it_should).shrink(example).document()
-    assert smallest["tree"] == {"children": [{"children": [{"file": MIB + 4096, "min": 0}]}]}
+    assert smallest["tree"] == {"children": [{"children": [{"file": 2 * MIB, "min": 0}]}]}
 
 
 def judge_of(answers):

@@ -102,3 +102,68 @@ def test_an_app_container_is_smaller_than_an_init_container():
     apps = example(containers=[container("i"), container("a")])
     assert measure(apps) < measure(init)
     assert isinstance(example_of(apps), Example)
+
+
+LIFECYCLE = {
+    "kubernetes": "1.36",
+    "config": HEAD,
+    "steps": [
+        {
+            "create": {
+                "memory_limit_in_bytes": 977268736,
+                "memory_swap_limit_in_bytes": -1,
+                "cpu_period": 50000,
+                "cpu_quota": 71234,
+                "unified": {"memory.min": "41947137", "memory.low": "9191"},
+            }
+        },
+        {"exec": {}},
+        {"update": {"cpu_shares": 1234, "oom_score_adj": 12}},
+        {"stats": {}},
+        {
+            "update": {
+                "memory_limit_in_bytes": 7516192768,
+                "unified": {"memory.high": "4294967297", "memory.low": "77", "memory.oom.group": "1"},
+            }
+        },
+        {"restart": {}},
+    ],
+}
+
+
+def updated(document):
+    """The updates of a lifecycle."""
+    return [step["update"] for step in document["steps"] if "update" in step]
+
+
+def high_after_shares(document):
+    """Two conditions: an update above 200 MiB, once an update has set CPU shares."""
+    shares = False
+    for one in updated(document):
+        shares = shares or "cpu_shares" in one
+        if shares and int(one.get("unified", {}).get("memory.high", 0)) > 200 * MIB:
+            return True
+    return False
+
+
+def odd_pages(document):
+    """An odd number of pages, at least 5001 of them."""
+    pages = max(one.get("memory_limit_in_bytes", 0) >> 12 for one in [{}, *updated(document)])
+    return pages > 5000 and pages % 2 == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "last"),
+    [
+        (high_after_shares, {"unified": {"memory.high": str(201 * MIB)}}),
+        (odd_pages, {"memory_limit_in_bytes": 5001 << 12}),
+    ],
+)
+def test_a_lifecycle_is_down_to_its_conditions_after_a_hundred_tries(rule, last):
+    first = copy.deepcopy(LIFECYCLE)
+    first["steps"][4]["update"]["memory_limit_in_bytes"] += 4096
+    shrinker = Shrinker(lambda examples: [rule(one.document()) for one in examples])
+    smallest = shrinker.shrink(example_of(first)).document()
+    assert {"cpu_shares": 0, **updated(smallest)[-1]} == {"cpu_shares": 0, **last}
+    assert len(smallest["steps"]) == 2
+    assert shrinker.tries <= 100
