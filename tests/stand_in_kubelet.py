@@ -78,6 +78,7 @@ class Faults:
     rewrites: bool = False
     updates: bool = True
     lags: float = 0.0
+    drops: str = ""
     late: float = 0.0
     cannot_start: str = ""
     mute: bool = False
@@ -166,6 +167,8 @@ class StandInKubelet:
         self._ends.wait(self._faults.late)
         if not self._call("GET", "/api/v1/nodes")["items"]:
             self._call("POST", "/api/v1/nodes", NODE)
+        if self._faults.drops and self._there.plan is not None:
+            self._drop(self._there.plan)
         self._ends.wait(self._faults.reports)
         ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": str(time.time_ns())}
         self._call("PATCH", "/api/v1/nodes/memqos/status", {"status": {"conditions": [ready]}})
@@ -216,6 +219,13 @@ class StandInKubelet:
         if reason is not None:
             self._status(item, {"phase": "Failed", "reason": reason, "message": "it does not fit"})
         return reason is None
+
+    def _drop(self, plan: Plan) -> None:
+        for cgroup in (plan.node, *plan.qos):
+            for knob in cgroup.knobs.keys() & {Knob.MEMORY_MIN, Knob.MEMORY_LOW}:
+                if cgroup.knobs[knob].written is not ABSENT:
+                    self._cgroups.put(cgroup.path, knob, self._faults.drops)
+        self._ends.wait(0.5)
 
     def _write_above(self, plan: Plan) -> None:
         for cgroup in (*plan.reserved, plan.node, *plan.qos):

@@ -20,15 +20,32 @@ def pods(qos_node, qos_scene, qos_kubelet, qos_catalog):
 
 
 @pytest.fixture(scope="module")
-def restarted(qos_node, qos_kubelet, pods):
+def restart(qos_node, qos_kubelet, pods):
+    """The same pods, read again after a restart of the kubelet, and the watch over the levels above during it."""
+    with qos_node.kubelet_verbs(pods).protection_watched() as watch:
+        return qos_node.restart_kubelet(pods, qos_kubelet), watch
+
+
+@pytest.fixture(scope="module")
+def restarted(restart):
     """The same pods, read again after a restart of the kubelet."""
-    return qos_node.restart_kubelet(pods, qos_kubelet)
+    population, _ = restart
+    return population
 
 
 @pytest.mark.claim("kubelet/restart-changes-nothing")
 def test_restart_changes_nothing(restarted, qos_evidence):
     """Every file of every level is as planned after a restart."""
     qos_evidence.settle(restarted.judge_all())
+
+
+@pytest.mark.behaviour
+@pytest.mark.claim("kubelet/restart-keeps-protection")
+def test_restart_keeps_the_protection_above_pods(restart, qos_evidence):
+    """memory.min and memory.low of kubepods and the classes have their planned values during the restart."""
+    _, watch = restart
+
+    qos_evidence.settle(watch.stays())
 
 
 @pytest.mark.claim("kubelet/restart-keeps-containers")

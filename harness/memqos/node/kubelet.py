@@ -22,7 +22,9 @@ from memqos.model.pod import ContainerKind
 from memqos.model.quantity import Quantity
 from memqos.model.reading import FileText
 from memqos.node.kubelet_reports import ReportVerbs
+from memqos.node.kubelet_restart import ProtectionWatch, protected_classes, protection_watched
 from memqos.node.pods.population import Population
+from memqos.probe.sampler import Sampler
 
 __all__ = ["KubeletVerbs"]
 
@@ -42,12 +44,13 @@ _CHECKPOINT = "/var/lib/kubelet/memory_manager_state"
 class KubeletVerbs:
     """The verbs on one population.
 
-    repair_seconds: how long the kubelet may take to repair a write.
+    sampler: of the machine. repair_seconds: how long the kubelet may take to repair a write.
     """
 
     answers: KubeletAnswers
     tree: CgroupTree
     population: Population
+    sampler: Sampler
     repair_seconds: float = 3 * _PERIOD_SECONDS
 
     @property
@@ -55,22 +58,18 @@ class KubeletVerbs:
         """The verbs about what the kubelet reports."""
         return ReportVerbs(answers=self.answers, tree=self.tree, population=self.population)
 
+    def protection_watched(self) -> contextlib.AbstractContextManager[ProtectionWatch]:
+        """Until the context ends, in which the kubelet restarts, memory.min and memory.low above pods are watched."""
+        return protection_watched(self.sampler, self.tree.hierarchy, self.population.plan)
+
     def repairs_classes(self) -> Sequence[Finding]:
         """The kubelet overwrites a foreign memory.min or memory.low of each class that has one within a few periods.
 
         EnactorNotAbleError for a configuration that protects no class.
         """
-        written = self._protected_classes()
+        written = protected_classes(self.population.plan)
         with self._foreign((cgroup.path, knob) for cgroup, knob in written):
             return [self._repaired(cgroup, knob) for cgroup, knob in written]
-
-    def _protected_classes(self) -> list[tuple[PlannedCgroup, Knob]]:
-        found = [(cgroup, knob) for cgroup in self.population.plan.qos for knob in _protections(cgroup)]
-        if not found:
-            raise EnactorNotAbleError(
-                "this configuration protects no QoS class.", next_step="Set memoryReservationPolicy: TieredReservation."
-            )
-        return found
 
     @contextlib.contextmanager
     def _foreign(self, files: Iterable[tuple[CgroupPath, Knob]]) -> Iterator[None]:
@@ -103,7 +102,7 @@ class KubeletVerbs:
         A class that it restores in the meantime shows that a period has passed. EnactorNotAbleError as in
         `repairs_classes`.
         """
-        self._protected_classes()
+        protected_classes(self.population.plan)
         pods = self.population.plan.pods
         with self._foreign((pod.cgroup.path, Knob.MEMORY_LOW) for pod in pods):
             found = self.repairs_classes()
@@ -274,17 +273,6 @@ def _listed(nodes: Sequence[int]) -> str:
 def _numbers(text: str) -> dict[str, int]:
     """The lines of a flat-keyed file."""
     return {name: int(number) for name, number in (line.split() for line in text.splitlines())}
-
-
-def _protections(cgroup: PlannedCgroup) -> list[Knob]:
-    """The planned protection of this cgroup, where it is above zero."""
-    return [
-        knob
-        for knob in (Knob.MEMORY_MIN, Knob.MEMORY_LOW)
-        if knob in cgroup.knobs
-        and not isinstance(cgroup.knobs[knob].written, Absent)
-        and str(cgroup.knobs[knob].value) != "0"
-    ]
 
 
 def _finding(cgroup: PlannedCgroup, subject: Subject, knob: str, expected: str, observed: str) -> Finding:

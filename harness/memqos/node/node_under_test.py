@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from memqos.catalog.kubelets import KubeletCase
@@ -327,7 +328,7 @@ class NodeUnderTest:
 
     def kubelet_verbs(self, population: Population) -> KubeletVerbs:
         """Verbs about a real kubelet for these pods; EnactorNotAbleError if memqos is in its place."""
-        return self._verbs_of_kubelet(KubeletVerbs, population)
+        return self._verbs_of_kubelet(partial(KubeletVerbs, sampler=self._sampler), population)
 
     def eviction_verbs(self, population: Population) -> EvictionVerbs:
         """Verbs about a real kubelet's evictions; EnactorNotAbleError if memqos is in its place."""

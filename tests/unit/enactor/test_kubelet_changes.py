@@ -302,3 +302,17 @@ def test_a_node_that_the_kubelet_before_has_reported_is_not_taken_for_the_next_o
             [node] = enactor.session.objects("v1", "nodes")
             reported += [one["lastHeartbeatTime"] for one in node["status"]["conditions"]]
     assert len(set(reported)) == len(reported) == 2
+
+
+@pytest.mark.parametrize(("faults", "observed"), [({}, []), ({"drops": "0"}, ["0"]), ({"drops": "4096"}, ["4096"])])
+def test_a_kubelet_that_drops_the_protection_above_pods_when_it_restarts_is_found(faults, observed):
+    bench = Bench()
+    with enactor_on(bench, **faults) as enactor:
+        node, under = bench.node_with(enactor), kubelet("1.36", **TIERED)
+        with node.admitted([WEB, OTHER], under) as population:
+            with node.kubelet_verbs(population).protection_watched() as watch:
+                after = node.restart_kubelet(population, under)
+            assert {one.verdict for one in after.judge_all()} == {Verdict.CONFORMS}
+            found = watch.stays()
+    assert found
+    assert [one.observed for one in found if one.verdict is Verdict.DEVIATES] == observed * len(found)
