@@ -17,6 +17,9 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
+from memqos.place.fake import FakePlace
 from memqos.runtime.base import Capability
 from tests.unit.node.asked import (
     CATALOGUE,
@@ -213,6 +216,20 @@ class LimitsThePodOfEach(Asked):
     def start(self, handle: Any, *, deadline: Any) -> None:
         self.fake.start(handle, deadline=deadline)
         self.cgroups.put(self.path(handle).parent, "memory.max", "1073741824")
+
+
+def test_what_a_request_did_to_the_pod_is_undone_before_the_next() -> None:
+    place = FakePlace(runtimes=TRIXIE)
+    runtime: Any = ClobbersThePod(place, CgroupDriver.SYSTEMD)
+    node = node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)
+    with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
+        wrong = requests.judge(CATALOGUE.request("nothing"))
+        pod = requests.pod.planned.cgroup.path
+        assert place.cgroups.text(pod, "memory.max").strip() == "max"
+        runtime.start = runtime.fake.start
+        right = requests.judge(CATALOGUE.request("nothing"))
+    assert deviating(wrong) == {"memory.max"}
+    assert deviating(right) == set()
 
 
 class ShiftsZones(Asked):

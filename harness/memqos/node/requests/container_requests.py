@@ -60,6 +60,7 @@ from memqos.node.requests.reported import oom_event_findings, stats_findings
 from memqos.node.requests.surroundings import (
     CONTROLLERS,
     SCOPE_FILES,
+    changed_files,
     expected_policy,
     is_absent,
     kept_findings,
@@ -82,10 +83,7 @@ CPUSETS = (Knob.CPUSET_CPUS, Knob.CPUSET_MEMS)
 REMOVED_SECONDS = 10.0
 """Seconds to clean up a refused container; a runtime that left something once gets less the next time."""
 REMOVED_AGAIN_SECONDS = 1.0
-
 READ_SECONDS = 60.0
-
-
 REQUEST_SECONDS = 60.0
 BESIDE, UPDATED = "beside", "updated"
 """The containers that run while other cases are judged."""
@@ -218,8 +216,11 @@ class Requests:
         before, below = self.neighbours(pod), self.below(pod)
         with self.removing(pod):
             findings = self._asked(case, pod, below)
-            findings += self.kept(before, self.neighbours(pod))
+            after = self.neighbours(pod)
+            findings += self.kept(before, after)
             findings += written_by_others(pod.planned.cgroup, before)
+            for path, name, text in changed_files(before, after):
+                self.tree.write(path, name, text, deadline=_soon())
         return findings
 
     def judge_stats(self, case: AnyRequestCase) -> Sequence[Finding]:

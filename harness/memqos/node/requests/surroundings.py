@@ -23,6 +23,7 @@ from memqos.runtime.base import Capability
 __all__ = [
     "CONTROLLERS",
     "SCOPE_FILES",
+    "changed_files",
     "expected_policy",
     "is_absent",
     "kept_findings",
@@ -51,6 +52,17 @@ def kept_findings(
             for name in changed
         ] or [_neighbour(path, "interface files", expected="as before", observed="as before")]
     return findings
+
+
+def changed_files(
+    before: Mapping[CgroupPath, Mapping[str, FileText]], after: Mapping[CgroupPath, Mapping[str, FileText]]
+) -> Iterator[tuple[CgroupPath, str, str]]:
+    """The former text of each file that changed, to be written back: no later case may be judged by the change."""
+    for path, files in before.items():
+        for name, text in files.items():
+            now = after[path][name]
+            if isinstance(text, str) and isinstance(now, str) and now != text:
+                yield path, name, text
 
 
 def written_by_others(pod: PlannedCgroup, before: Mapping[CgroupPath, Mapping[str, FileText]]) -> Iterator[Finding]:
