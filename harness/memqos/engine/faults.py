@@ -11,13 +11,16 @@ from dataclasses import dataclass
 
 from memqos.engine.translate.versions import FEATURES, Feature, RuntimeName
 
-__all__ = ["FAULTS", "FOUND", "KUBELET", "LINUX", "Fault"]
+__all__ = ["FAULTS", "FOUND", "KUBELET", "LINUX", "YOUKI", "Fault"]
 
 KUBELET = "kubelet"
 """The kubelet's name in lists of known deviations; its versions are Kubernetes releases."""
 
 LINUX = "linux"
 """The kernel's name in lists of known deviations."""
+
+YOUKI = "youki"
+"""youki's name in lists of known deviations. It is not modelled: its faults are those against the specification."""
 
 FOUND = "found by memqos: docs/explanation/found.md"
 """The `upstream` of a fault without an upstream report."""
@@ -295,7 +298,48 @@ _KUBELET = {
     ),
 }
 
+_YOUKI = {
+    "youki/no-swap-is-not-written": Fault(
+        runtime=YOUKI,
+        sentence="With the cgroupfs driver a memory-plus-swap limit that allows no swap leaves memory.swap.max "
+        "unchanged, since youki writes no amount of 0; seen with 0.7.0.",
+    ),
+    "youki/unified-key-leaves-the-cgroup": Fault(
+        runtime=YOUKI,
+        sentence="With the cgroupfs driver youki appends a unified key to the cgroup's path without a check, so "
+        "../memory.max sets the limit of the pod; seen with 0.7.0.",
+    ),
+    "youki/scope-takes-no-sets": Fault(
+        runtime=YOUKI,
+        sentence="With the systemd driver youki sends sets of CPUs and NUMA nodes as arrays of 64-bit numbers, where "
+        "systemd requires bytes, so such a container does not start; seen with 0.7.0.",
+    ),
+    "youki/scope-drops-unified": Fault(
+        runtime=YOUKI,
+        sentence="With the systemd driver youki sets unified entries as properties of the scope, and drops "
+        "memory.swap.max, memory.oom.group and all other files that it has no property for; seen with 0.7.0.",
+    ),
+    "youki/scope-takes-no-max": Fault(
+        runtime=YOUKI,
+        sentence="With the systemd driver youki rejects max as an amount in unified; seen with 0.7.0.",
+    ),
+    "youki/scope-converts-the-weight": Fault(
+        runtime=YOUKI,
+        sentence="With the systemd driver youki converts cpu.weight of unified as if it were CPU shares; seen with "
+        "0.7.0.",
+    ),
+    "youki/scope-drops-huge-pages": Fault(
+        runtime=YOUKI,
+        sentence="With the systemd driver youki ignores limits of huge pages; seen with 0.7.0.",
+    ),
+    "youki/scope-hides-refusals-of-the-kernel": Fault(
+        runtime=YOUKI,
+        sentence="With the systemd driver youki only sets properties of the scope, and systemd raises the period of a "
+        "quota that the kernel would reject; seen with 0.7.0.",
+    ),
+}
+
 FAULTS: Mapping[str, Fault] = {
-    **_CONTAINERD, **_CRIO, **_CRUN, **_DOCKER, **_KUBELET, **_LINUX, **_RUNC, **_RUNSC
+    **_CONTAINERD, **_CRIO, **_CRUN, **_DOCKER, **_KUBELET, **_LINUX, **_RUNC, **_RUNSC, **_YOUKI
 }  # fmt: skip
 """Every fault by its name, runtime/what."""

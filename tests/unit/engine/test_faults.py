@@ -6,14 +6,14 @@ keep limits from 1.2.0; crun's scopes have MemoryMax from 1.16 and the other lim
 
 import pytest
 
-from memqos.engine.faults import FAULTS, FOUND, KUBELET, LINUX
+from memqos.engine.faults import FAULTS, FOUND, KUBELET, LINUX, YOUKI
 from memqos.engine.translate.versions import FEATURES, Feature, Row, RuntimeName, traits_of
 
 
 def test_a_fault_is_named_after_its_runtime():
     for name, fault in FAULTS.items():
         assert name.partition("/")[0] == fault.runtime
-        assert fault.runtime in {*RuntimeName, KUBELET, LINUX}
+        assert fault.runtime in {*RuntimeName, KUBELET, LINUX, YOUKI}
         assert fault.sentence.endswith(".")
         assert fault.upstream
 
