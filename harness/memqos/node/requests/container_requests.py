@@ -54,7 +54,7 @@ from memqos.node.pods.refusal import (
     taken_next,
     unobservable_request,
 )
-from memqos.node.requests.ends import check_ended, nonconforming
+from memqos.node.requests.ends import nonconforming, not_ended
 from memqos.node.requests.native_requests import ask_for_container, ask_for_update
 from memqos.node.requests.reported import oom_event_findings, stats_findings
 from memqos.node.requests.surroundings import (
@@ -478,11 +478,14 @@ class Requests:
             until=lambda status: status.state is not ContainerState.RUNNING,
             deadline=deadline,
         )
-        if outside is None and status.state is ContainerState.RUNNING:
-            check_ended(self.tree, path, status, deadline=_soon())
+        runs = outside is None and status.state is ContainerState.RUNNING
+        late = not_ended(self.tree, path, status, deadline=_soon()) if runs else None
+        # Even then: its name would be taken for the next one.
         self.runtime.remove(handle, deadline=_soon())
-        if outside is not None:
+        if outside:
             raise nonconforming(outside)
+        if late:
+            raise late
 
 
 def _resources_of(requests: Iterable[AnyRequest]) -> list[ContainerResources | OciResources]:

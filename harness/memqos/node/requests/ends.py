@@ -10,19 +10,27 @@ from memqos.model.path import CgroupPath
 from memqos.node.pods.refusal import SUBJECT
 from memqos.runtime.base import ContainerState, ContainerStatus
 
-__all__ = ["check_ended", "nonconforming"]
+__all__ = ["check_ended", "nonconforming", "not_ended"]
 
 
 def check_ended(tree: CgroupTree, path: CgroupPath, status: ContainerStatus, *, deadline: Deadline) -> None:
+    """Raise `not_ended` of a container whose end was awaited."""
+    if error := not_ended(tree, path, status, deadline=deadline):
+        raise error
+
+
+def not_ended(
+    tree: CgroupTree, path: CgroupPath, status: ContainerStatus, *, deadline: Deadline
+) -> DeadlineError | NonconformanceError | None:
     """NonconformanceError if a status that was awaited is not of an ended container, although no process is left.
 
-    path: the container's cgroup. DeadlineError if a process is left in it.
+    path: the container's cgroup. DeadlineError if a process is left in it. None if it has ended.
     """
     if status.state is ContainerState.EXITED:
-        return
+        return None
     if tree.processes(path, deadline=deadline):
-        raise DeadlineError(f"waiting until the container of {path} has ended: a process is left in it.")
-    raise nonconforming(
+        return DeadlineError(f"waiting until the container of {path} has ended: a process is left in it.")
+    return nonconforming(
         Finding(
             verdict=Verdict.DEVIATES,
             subject=SUBJECT,
