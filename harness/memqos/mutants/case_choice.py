@@ -41,11 +41,11 @@ _OF_VERBS: Mapping[str, tuple[frozenset[str], float]] = {
     "updated_in_use": (_BASE | {"update"}, 5),
     "exec_in_it": (_BASE | {"exec"}, 5),
     "stats_requested": (_BASE | {"state"}, 5),
-    "made_again": (_BASE | {"update", "delete"}, 5),
+    "made_again": (_BASE | {"update", "exec", "delete"}, 5),
     "before_its_start": (_BASE, 3),
     "several_in_a_pod": (_BASE | {"update"}, 6),
     "written_by_others": (_BASE | {"update"}, 3),
-    "systemd_reloaded": (_BASE | {"reload"}, 6),
+    "systemd_reloaded": (_BASE | {"update", "reload"}, 6),
     "systemd_replaced": (_BASE | {"reload"}, 8),
     "daemon_restarted": (_BASE | {"update", "restart"}, 15),
     "created_and_updated": (_BASE | {"update"}, 4),
@@ -58,6 +58,7 @@ _OF_VERBS: Mapping[str, tuple[frozenset[str], float]] = {
     "exec_is_bound": (frozenset({"exec"}), 5),
     "left_by_few": (frozenset({"delete"}), 8),
     "oom_kill_reported": (frozenset({"oom"}), 6),
+    "kill_reported": (frozenset({"status"}), 3),
     "group_is_killed": (frozenset({"oom", "exec"}), 6),
     "uses": (frozenset({"stats"}), 5),
     "uses_under_load": (frozenset({"stats"}), 7),
@@ -82,7 +83,7 @@ _OF_CALLS: Mapping[str, frozenset[str]] = {
     "ListPodSandboxStats": frozenset({"lists_pod_uses", "lists_pod_counts_uses", "lists_pod_uses_under_load"}),
     "RemoveContainer": frozenset({"left_by_few", "neighbour_stopped", "made_again"}),
     "StopContainer": frozenset({"neighbour_stopped"}),
-    "ContainerStatus": frozenset({"reports_resources", "reports_no_more", "oom_kill_reported"}),
+    "ContainerStatus": frozenset({"reports_resources", "reports_no_more", "oom_kill_reported", "kill_reported"}),
     "ContainerStats": frozenset({"uses", "uses_under_load", "stats_in_time"}),
     "ListContainerStats": frozenset({"lists_uses", "lists_uses_under_load"}),
     "ExecSync": frozenset({"exec_is_charged", "exec_is_alike", "exec_is_bound"}),
@@ -101,6 +102,8 @@ _OF_MACHINES = (
 
 _RESTARTS = "made_again"
 """The verb of the claims whose case deletes a container of a pod and creates another one."""
+_ENTERS = ("exec_in_it", "updated_after_exec", "left_alone")
+"""The verbs of the claims whose case makes requests after an exec."""
 _CONTAINERS: Mapping[str, int] = {_RESTARTS: 2, "several_in_a_pod": 4}
 """By the verb of a claim, how many containers its case creates in one pod; 1 for all others."""
 
@@ -175,7 +178,7 @@ class CaseChoice:
         containers = 2 if LATER in passed and request.later else _CONTAINERS.get(case.asks.verb, 1)
         if (fault.only.container or 1) > containers:
             return False
-        enters = "exec" in passed and LATER not in passed  # after its updates: they are not of an entered container
+        enters = case.asks.verb in _ENTERS
         if (fault.only.again and case.asks.verb != _RESTARTS) or (fault.only.entered and not enters):
             return False
         number = fault.only.update

@@ -60,6 +60,7 @@ def test_an_update_after_an_exec_has_cases_of_all_amounts(tried) -> None:
         "lifecycle/update-after-exec",
         "lifecycle/update-after-exec-little",
         "lifecycle/update-after-exec-big",
+        "lifecycle/stays",
     ]
 
 

@@ -18,11 +18,11 @@ from memqos.runtime.base import ContainerState
 from tests.unit.node.asked import Asked
 
 MIB = 1 << 20
-STAT = "anon {anon}\ninactive_file 4096\npgfault 300\npgmajfault 2\n"
+STAT = "anon {anon}\ninactive_file 8388608\npgfault 300\npgmajfault 2\n"
 
 
 class Speaks(Asked):
-    """A fake whose containers use what their programs ask for: 16 MiB, or are killed beyond their limit."""
+    """A fake whose containers use 16 MiB of anonymous memory and as much of files, or are killed beyond their limit."""
 
     now = 1_800_000_000
     """Seconds of its machine's clock."""
@@ -51,8 +51,8 @@ class Speaks(Asked):
         self.fake.finish(handle, exit_code=137, reason="OOMKilled")
 
     def use(self, path: CgroupPath, anon: int) -> None:
-        self.cgroups.show(path, "memory.current", f"{anon + MIB}\n")
-        self.cgroups.show(path, "memory.peak", f"{anon + 2 * MIB}\n")
+        self.cgroups.show(path, "memory.current", f"{anon + 17 * MIB}\n")
+        self.cgroups.show(path, "memory.peak", f"{anon + 18 * MIB}\n")
         self.cgroups.show(path, "memory.stat", STAT.format(anon=anon))
 
     def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
@@ -307,6 +307,47 @@ class SaysTheLimitAsAvailable(Speaks):
         told = self.fake.stats(handle, deadline=deadline)
         told["memory"]["available_bytes"] = {"value": str(48 * MIB)}
         return told
+
+
+class SaysRssIsTheWorkingSet(Speaks):
+    def stats(self, handle: Any, *, deadline: Any) -> Any:
+        told = super().stats(handle, deadline=deadline)
+        return {**told, "memory": {**told["memory"], "rss_bytes": told["memory"]["working_set_bytes"]}}
+
+
+class SaysTheWorkingSetIsTheUsage(Speaks):
+    def stats(self, handle: Any, *, deadline: Any) -> Any:
+        told = super().stats(handle, deadline=deadline)
+        return {**told, "memory": {**told["memory"], "working_set_bytes": told["memory"]["usage_bytes"]}}
+
+
+class SaysOomKilledAlways(Speaks):
+    def status(self, handle: Any, *, deadline: Any) -> Any:
+        told = self.fake.status(handle, deadline=deadline)
+        return dataclasses.replace(told, reason="OOMKilled")
+
+
+class SaysAPeriod(Speaks):
+    def status(self, handle: Any, *, deadline: Any) -> Any:
+        told = self.fake.status(handle, deadline=deadline)
+        return dataclasses.replace(told, resources=dataclasses.replace(told.resources, cpu_period=50000))
+
+
+class RefusesExecs(Speaks):
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
+        raise RuntimeCallError("no.", data={"method": "ExecSync", "code": "UNKNOWN", "details": "failed"})
+
+
+class FailsToUpdateSandboxes(Speaks):
+    code = "UNKNOWN"
+
+    def update_sandbox(self, sandbox: Any, *, overhead: Any, resources: Any, deadline: Any) -> None:
+        data = {"method": "UpdatePodSandboxResources", "code": self.code, "details": "failed"}
+        raise RuntimeCallError("no.", data=data)
+
+
+class DoesNotUpdateSandboxes(FailsToUpdateSandboxes):
+    code = "UNIMPLEMENTED"
 
 
 class SaysError(Speaks):

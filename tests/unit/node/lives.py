@@ -46,6 +46,7 @@ class Lives(Asked):
         """Its programs use what they are asked to, at once."""
         self.fake.start(handle, deadline=deadline)
         self.cgroups.show(self.path(handle), "memory.current", f"{32 << 20}\n")
+        self.cgroups.show(self.path(handle), "memory.stat", f"anon {16 << 20}\nfile {16 << 20}\n")
 
     def systemctl(self, words: Sequence[str], _: bytes, __: Deadline) -> tuple[int, bytes, bytes]:
         if words[1] == "restart":

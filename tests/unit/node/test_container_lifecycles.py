@@ -27,6 +27,7 @@ from tests.unit.node.lives import EVERYTHING, Lives, Verb, asked
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing in memory takes time."""
     monkeypatch.setattr("memqos.node.requests.lifecycle.UNASKED_SECONDS", 0.0)
+    monkeypatch.setattr("memqos.node.requests.lifecycle.STOPPED_SECONDS", 0.0)
 
 
 OF_BUNDLES = "before-its-start"
@@ -275,6 +276,62 @@ OF_UPDATES = {
 }  # fmt: skip
 
 
+class DropsPageCacheOnUpdate(Lives):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.fake.update(handle, resources, deadline=deadline)
+        self.cgroups.show(self.path(handle), "memory.stat", f"anon {16 << 20}\nfile {8 << 20}\n")
+
+
+class UpdatesTheLast(Lives):
+    """It confuses containers: each update reaches the one that was created last."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.fake.update(self.handles[-1], resources, deadline=deadline)
+
+
+class UpdatesFilesAlone(Lives):
+    """It does not tell systemd of updates, which writes what it knows of again."""
+
+    def systemctl(self, words: Sequence[str], stdin: bytes, deadline: Any) -> tuple[int, bytes, bytes]:
+        if words[1] == "daemon-reload":
+            for handle in self.handles[1:]:
+                self.fake.update(handle, self.created, deadline=deadline)
+        return super().systemctl(words, stdin, deadline)
+
+    def create(self, sandbox: Any, spec: Any, *, deadline: Any) -> Any:
+        self.created = spec.resources
+        return super().create(sandbox, spec, deadline=deadline)
+
+
+class IgnoresUpdatesInUse(Lives):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        if int(self.cgroups.text(self.path(handle), "memory.current")) < 16 << 20:
+            self.fake.update(handle, resources, deadline=deadline)
+
+
+class IgnoresUpdatesOfOldOnes(Lives):
+    """It updates a container once."""
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        if handle.id not in self.updated:
+            self.fake.update(handle, resources, deadline=deadline)
+        self.updated.append(handle.id)
+
+    def __init__(self, place: FakePlace, driver: CgroupDriver) -> None:
+        super().__init__(place, driver)
+        self.updated: list[str] = []
+
+
+class IgnoresStops(Lives):
+    def stop(self, handle: Any, *, grace: int, deadline: Any) -> None:
+        """Report success."""
+
+
+class RefusesExecs(Lives):
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
+        raise RuntimeCallError("no.", data={"method": "ExecSync", "code": "UNKNOWN", "details": "failed"})
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "knobs"),
     [
@@ -297,6 +354,13 @@ OF_UPDATES = {
         (Leaves, "leaves-no-processes", {"processes"}),
         (Drifts, "stays", {"memory.high"}),
         (ResetsOnExec, "stays", {"memory.high"}),
+        (IgnoresStops, "stop-beside", {"state"}),
+        (DropsPageCacheOnUpdate, "update-takes-nothing", {"memory.stat"}),
+        (UpdatesTheLast, "several-containers", OF_UPDATES),
+        (UpdatesFilesAlone, "daemon-reload-after-update", OF_UPDATES),
+        (IgnoresUpdatesInUse, "update-takes-nothing", {"memory.high", "memory.max"}),
+        (IgnoresUpdatesOfOldOnes, "stays", {"memory.high"}),
+        (RefusesExecs, "exec", {"exec"}),
         (ThrottlesOnUpdate, "update-takes-nothing", {"memory.events", "memory.swap.current"}),
     ],
 )

@@ -22,11 +22,13 @@ from tests.unit.node.cri_servers import (
     ChecksBefore,
     ClockIsLate,
     DoesNotList,
+    DoesNotUpdateSandboxes,
     DropsEarlyUpdates,
     EndsAndRefuses,
     ExecsElsewhere,
     FailsToExec,
     FailsToList,
+    FailsToUpdateSandboxes,
     ForgetsHugePages,
     ForgetsTheScore,
     HasNoMemory,
@@ -45,14 +47,19 @@ from tests.unit.node.cri_servers import (
     OtherCode,
     PutsTheSandboxElsewhere,
     RaisesTheDead,
+    RefusesExecs,
     RefusesLateUpdates,
     Remembers,
     RunsForEver,
+    SaysAPeriod,
     SaysError,
     SaysMore,
+    SaysOomKilledAlways,
+    SaysRssIsTheWorkingSet,
     SaysStatsTooHigh,
     SaysTheLimitAsAvailable,
     SaysTheOldLimit,
+    SaysTheWorkingSetIsTheUsage,
     SaysWhatItRefused,
     ScoresExecs,
     Speaks,
@@ -181,6 +188,13 @@ def test_a_runtime_may_refuse_a_limit_below_usage() -> None:
         (ForgetsTheScore, "status-says-created", {"ContainerStatus.oom_score_adj"}),
         (ForgetsHugePages, "status-says-huge-pages", {"ContainerStatus.hugepage_limits"}),
         (SaysTheLimitAsAvailable, "stats-usage", {"available"}),
+        (SaysRssIsTheWorkingSet, "stats-usage", {"rss"}),
+        (SaysTheWorkingSetIsTheUsage, "stats-usage", {"working set"}),
+        (SaysOomKilledAlways, "another-kill-is-no-oom-kill", {"reason"}),
+        (SaysAPeriod, "status-says-no-more", {"ContainerStatus.cpu_period"}),
+        (RefusesExecs, "exec-is-charged", {"exec"}),
+        (RefusesExecs, "exec-is-bound", {"exec", "memory.events oom_kill"}),
+        (FailsToUpdateSandboxes, "update-sandbox-writes-nothing", {"UpdatePodSandboxResources"}),
         (SaysError, "oom-killed-is-reported", {"reason"}),
         (OtherCode, "oom-killed-is-reported", {"exit code"}),
         (OtherCode, "oom-group-kills-all", {"exit code"}),
@@ -213,6 +227,11 @@ def test_a_runtime_may_keep_the_cgroup_of_a_container_that_has_ended() -> None:
     assert [(one.knob, one.why_not) for one in found if one.verdict is Verdict.NOT_OBSERVABLE] == [
         ("cgroup", "the runtime keeps the cgroup of a container that has ended until it is removed")
     ]
+
+
+def test_a_runtime_without_updates_of_sandboxes_is_not_observable() -> None:
+    [found] = asked(VERBS["update-sandbox-writes-nothing"], DoesNotUpdateSandboxes)
+    assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, "the runtime does not support it: failed")
 
 
 def test_a_runtime_without_lists_is_not_observable() -> None:

@@ -11,7 +11,7 @@ from memqos.engine.answer.finding import Finding
 from memqos.node.behaviour.preconditions import Observed
 from memqos.runtime.base import ContainerStatus
 
-__all__ = ["OOM_EXIT_CODE", "OOM_REASON", "OomKills", "exit_code_of_kill", "reason_of_kill"]
+__all__ = ["OOM_EXIT_CODE", "OOM_REASON", "OomKills", "exit_code_of_kill", "reason_of_another_end", "reason_of_kill"]
 
 OOM_EXIT_CODE = 137
 """128 + SIGKILL: the exit code that a runtime reports for a container whose first process the kernel killed."""
@@ -30,6 +30,12 @@ def exit_code_of_kill(status: ContainerStatus) -> tuple[str, str, str]:
 def reason_of_kill(status: ContainerStatus) -> tuple[str, str, str]:
     """The name of the reason, the required value for a killed container, and the reported value."""
     return "reason", OOM_REASON, status.reason or "none"
+
+
+def reason_of_another_end(status: ContainerStatus) -> tuple[str, str, str]:
+    """The same for a container that ended without an OOM kill: any reason but that one."""
+    another = f"not {OOM_REASON}"
+    return "reason", another, OOM_REASON if status.reason == OOM_REASON else another
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ import contextlib
 import dataclasses
 import posixpath
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from memqos.cgroupfs import parse
 from memqos.clock import SYSTEM_CLOCK, Deadline, wait, wait_or_last
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Setter, Verdict
@@ -22,6 +23,7 @@ from memqos.node.pods.population import place_outside
 from memqos.node.pods.refusal import NAME, SUBJECT, refused_finding
 from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.ends import check_ended, nonconforming
+from memqos.node.requests.reported import stock_of
 from memqos.runtime.base import (
     ContainerHandle,
     ContainerSpec,
@@ -31,15 +33,31 @@ from memqos.runtime.base import (
     SpeaksCri,
 )
 from memqos.threads import submit
-from memqos.workload.command import PROGRAM, Command, Hold, arguments
+from memqos.workload.command import PROGRAM, Anon, Command, File, Hold, Tmpfs, arguments
 
-__all__ = ["HELD", "Containers", "observed", "soon"]
+__all__ = [
+    "HELD",
+    "HELD_IN_ALL",
+    "OF_EACH_KIND",
+    "OF_USE",
+    "Containers",
+    "exec_end",
+    "observed",
+    "soon",
+    "taken_findings",
+]
 
 CALL_SECONDS = 60.0
 HELD = 16 << 20
 """Bytes of a program that fits below all limits of a container with programs that use memory."""
+OF_EACH_KIND = (Anon(size=HELD), Tmpfs(path="/dev/held", size=HELD // 2), File(path="/held", size=HELD // 2), Hold())
+"""A program that holds anonymous memory, a tmpfs file and page cache: its usage, working set and RSS differ."""
+HELD_IN_ALL = 2 * HELD
 BETWEEN_LOOKS = 0.1
 """Seconds between two looks at a program that takes two seconds or more."""
+_GROWING, _STAT = ("memory.events", "memory.swap.current"), "memory.stat"
+OF_USE = (*_GROWING, _STAT)
+"""The files that show whether memory was taken from a container."""
 _NOTHING = ContainerResources()
 
 
@@ -55,6 +73,11 @@ class Containers:
         sandbox = self.requests.pod.sandbox
         assert sandbox is not None  # noqa: S101 - the pod came up
         return sandbox
+
+    @property
+    def stock(self) -> int:
+        """Bytes that all CPUs of the machine together may have charged ahead."""
+        return stock_of(self.requests.kubelet.node.cpus, self.requests.kubelet.host.page_size)
 
     @property
     def cri(self) -> SpeaksCri:
@@ -166,8 +189,8 @@ class Containers:
         )
         return path
 
-    def entered(self, handle: ContainerHandle, score: int, program: Command) -> tuple[int, list[Finding]]:
-        """The exit code of a program that the runtime execs in a container, and what was seen of it while it ran.
+    def entered(self, handle: ContainerHandle, score: int, program: Command) -> list[Finding]:
+        """How a program that the runtime execs in a container ended, and what was seen of it while it ran.
 
         It must be in the container's cgroup, with its oom_score_adj. score: the container's. program: runs for seconds.
         """
@@ -186,10 +209,14 @@ class Containers:
                 seen |= {pid: text for pid, text in now.items() if pid not in before}
                 where = where or place_outside(self.requests.tree, whole, [pid for pid in seen if pid not in now])
                 SYSTEM_CLOCK.sleep(0 if is_over else BETWEEN_LOOKS)
-            code, _, _ = running.result()
-        scores, failed = ", ".join(sorted(set(seen.values()))), f"the program ended with {code}" if code else ""
+            ended = exec_end(running.result)
+        scores, failed = (
+            ", ".join(sorted(set(seen.values()))),
+            "" if ended == "0" else f"the program ended with {ended}",
+        )
         inside = f"in {where}" if where else "there" if seen else "none"
-        return code, [
+        return [
+            observed("exec", "0", ended),
             observed(f"{PROCESSES} of exec", "there", inside, cgroup=str(path), why_not=failed),
             *([observed(f"{OOM_SCORE_ADJ} of exec", str(score), scores, cgroup=str(path))] if seen else []),
         ]
@@ -216,6 +243,43 @@ class Containers:
         )
         check_ended(self.requests.tree, self.cgroup_of(handle), status, deadline=soon())
         return status
+
+
+def exec_end(run: Callable[[], tuple[int, bytes, bytes]]) -> str:
+    """The exit code of an exec as text, or what the runtime says where it refuses it."""
+    try:
+        return str(run()[0])
+    except RuntimeCallError as error:
+        return f"refused: {error.data['details']}"
+
+
+def taken_findings(
+    before: Mapping[str, FileText], after: Mapping[str, FileText], path: str, stock: int
+) -> list[Finding]:
+    """Whether memory was taken from a container. before, after: OF_USE. stock: bytes that counts may lag behind."""
+    return [*(_grown(name, before[name], after[name], path) for name in _GROWING), _cached(before, after, path, stock)]
+
+
+def _grown(name: str, before: FileText, after: FileText, path: str) -> Finding:
+    """Whether counts have not grown."""
+    if not (isinstance(before, str) and isinstance(after, str)):
+        return observed(name, "", "", cgroup=path, why_not=f"the cgroup has no {name}")
+    grown = [
+        line
+        for line, old in zip(after.splitlines(), before.splitlines(), strict=False)
+        if int(line.split()[-1]) > int(old.split()[-1])
+    ]
+    return observed(name, "as before", ", ".join(grown) or "as before", cgroup=path)
+
+
+def _cached(before: Mapping[str, FileText], after: Mapping[str, FileText], path: str, stock: int) -> Finding:
+    """Whether page cache has not shrunk."""
+    texts = [text for text in (before[_STAT], after[_STAT]) if isinstance(text, str)]
+    counts = [parse.entry(parse.counters(text, path=path), "file", path=path) for text in texts]
+    is_less = len(counts) > 1 and counts[1] < counts[0] - stock
+    seen = f"file {counts[1]} after {counts[0]}" if is_less else "file as before"
+    why_not = "" if len(counts) > 1 else f"the cgroup has no {_STAT}"
+    return observed(_STAT, "file as before", seen, cgroup=path, why_not=why_not)
 
 
 def observed(knob: str, expected: str, seen: str, *, cgroup: str = "", why_not: str = "") -> Finding:

@@ -12,18 +12,17 @@ from memqos.catalog.requests import RequestCase
 from memqos.cgroupfs import parse
 from memqos.clock import SYSTEM_CLOCK
 from memqos.engine.answer.finding import Finding, Subject
-from memqos.engine.answer.verdict import OOM_SCORE_ADJ
 from memqos.engine.plan import Level
 from memqos.engine.translate.requested import requested, requested_again
 from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
-from memqos.node.behaviour.oom import OOM_EXIT_CODE, exit_code_of_kill, reason_of_kill
+from memqos.node.behaviour.oom import OOM_EXIT_CODE, exit_code_of_kill, reason_of_another_end, reason_of_kill
 from memqos.node.pods.refusal import NAME, SUBJECT
 from memqos.node.requests.container_requests import Requests
-from memqos.node.requests.containers import HELD, Containers, observed, soon
-from memqos.node.requests.reported import FILES, asked_in_all, figure_finding, stock_of, text_of, unrequested
+from memqos.node.requests.containers import HELD, HELD_IN_ALL, OF_EACH_KIND, Containers, exec_end, observed, soon
+from memqos.node.requests.reported import FILES, asked_in_all, figure_finding, text_of, unrequested
 from memqos.node.requests.verbs import verb
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.target.base import checked
@@ -58,8 +57,11 @@ def _argv(program: Anon) -> tuple[str, ...]:
     return (PROGRAM, *arguments([program]))
 
 
-_SANDBOX = ContainerResources(cpu_shares=2)
-"""What CRI runtimes give a sandbox's own process, and no more: the pod's cgroup is the kubelet's."""
+_SANDBOX = ContainerResources(cpu_shares=2, oom_score_adj=-998)
+"""What containerd gives a sandbox's own process, and no more: the pod's cgroup is the kubelet's.
+
+Source: containerd sandboxContainerSpec, DefaultSandboxCPUshares and DefaultSandboxOOMAdj.
+"""
 _POD = ContainerResources(memory_limit_in_bytes=96 * _MIB, cpu_shares=512, cpu_quota=50000, cpu_period=100000)
 
 
@@ -77,9 +79,7 @@ class CriVerbs:
     @verb
     def uses(self, *names: str) -> Sequence[Finding]:
         """ContainerStats of a container at rest. names: of figures."""
-        with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
-            self.containers.settled(handle, HELD)
-            return self._asked_of_stats(names, handle)
+        return self._at_rest(lambda handle: self._asked_of_stats(names, handle))
 
     @verb
     def stats_in_time(self) -> Sequence[Finding]:
@@ -157,9 +157,9 @@ class CriVerbs:
         return self._at_rest(lambda handle: self._asked_of_entries(names, entries, handle))
 
     def _at_rest(self, look: Callable[[ContainerHandle], Sequence[Finding]]) -> Sequence[Finding]:
-        """One look at a container whose program has its memory."""
-        with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
-            self.containers.settled(handle, HELD)
+        """One look at a container whose program has its memory, of each kind."""
+        with self.containers.running(LIMITED, *OF_EACH_KIND) as handle:
+            self.containers.settled(handle, HELD_IN_ALL)
             return look(handle)
 
     def _under_load(self, look: Callable[[ContainerHandle], Sequence[Finding]]) -> Sequence[Finding]:
@@ -240,7 +240,7 @@ class CriVerbs:
         before = self.requests.read([path], FILES).cgroups[path].files
         answer = ask()
         after = self.requests.read([path], FILES).cgroups[path].files
-        stock = stock_of(self.requests.kubelet.node.cpus, self.requests.kubelet.host.page_size)
+        stock = self.containers.stock
         return [
             figure_finding(name, answer, before, after, subject=subject, cgroup=str(path), stock=stock)
             for name in names
@@ -254,6 +254,13 @@ class CriVerbs:
         with self.containers.running(LIMITED, Anon(size=TOO_MUCH), Hold()) as handle:
             status = self.containers.ended(handle)
         return [observed(*exit_code_of_kill(status)), observed(*reason_of_kill(status))]
+
+    @verb
+    def kill_reported(self) -> Sequence[Finding]:
+        """A container that is killed below its limit ends with 137 and a reason other than OOMKilled."""
+        with self.containers.running(LIMITED) as handle:
+            status = self.containers.end(handle)
+        return [observed(*exit_code_of_kill(status)), observed(*reason_of_another_end(status))]
 
     @verb
     def exec_is_charged(self) -> Sequence[Finding]:
@@ -271,13 +278,13 @@ class CriVerbs:
         scored = dataclasses.replace(LIMITED, oom_score_adj=SCORE)
         with self.containers.running(scored) as handle:
             path = self.containers.cgroup_of(handle)
-            code, alike = self.containers.entered(handle, SCORE, Anon(size=HELD, rate=HELD // 2))
+            ran, *alike = self.containers.entered(handle, SCORE, Anon(size=HELD, rate=HELD // 2))
             peak = self.containers.files(path, ("memory.peak",))["memory.peak"]
         if not isinstance(peak, str):
             return Executed([observed("memory.peak", "", "", why_not="the kernel has no memory.peak")], alike)
         charged = "charged" if int(peak) >= HELD else f"a peak of {peak.strip()} after a program used {HELD}"
         seen = observed("memory.peak", "charged", charged, cgroup=str(path))
-        return Executed([observed("exec", "0", str(code)), seen], alike)
+        return Executed([ran, seen], alike)
 
     @verb
     def exec_is_bound(self) -> Sequence[Finding]:
@@ -316,11 +323,11 @@ class CriVerbs:
     def _hog_in(self, handle: ContainerHandle) -> list[Finding]:
         path = self.containers.cgroup_of(handle)
         before = self._kills(path)
-        code, _, _ = self.requests.runtime.exec(handle, _argv(Anon(size=TOO_MUCH)), deadline=soon())
+        ended = exec_end(lambda: self.requests.runtime.exec(handle, _argv(Anon(size=TOO_MUCH)), deadline=soon()))
         # A killed container may have no cgroup any more.
         seen = self._kills(path) if self.requests.tree.exists(path, deadline=soon()) else GONE
         return [
-            observed("exec", str(OOM_EXIT_CODE), str(code)),
+            observed("exec", str(OOM_EXIT_CODE), ended),
             observed("memory.events oom_kill", str(int(before) + 1), seen, cgroup=str(path)),
         ]
 
@@ -361,8 +368,7 @@ class CriVerbs:
                 )
             ]
         handle = ContainerHandle(id=sandbox.id, name=NAME, sandbox=sandbox, log_path="")
-        shown = self.requests.shown(container, self.requests.pod, handle)
-        return [one for one in shown if one.knob != OOM_SCORE_ADJ]
+        return self.requests.shown(container, self.requests.pod, handle)
 
     @verb
     def second_sandbox(self) -> Sequence[Finding]:
@@ -384,7 +390,9 @@ class CriVerbs:
             )
         except RuntimeCallError as error:
             why = f"the runtime does not support it: {error.data['details']}"
-            return [observed("UpdatePodSandboxResources", "taken", "", why_not=why)]
+            said = f"refused: {error.data['details']}"
+            why_not = why if error.data["code"] == "UNIMPLEMENTED" else ""
+            return [observed("UpdatePodSandboxResources", "taken", said, why_not=why_not)]
         return self.requests.kept(before, self.requests.neighbours(pod))
 
     @verb

@@ -21,20 +21,28 @@ from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
-from memqos.model.reading import FileText
 from memqos.node.pods.refusal import NAME, SUBJECT
 from memqos.node.requests.container_requests import Requests
-from memqos.node.requests.containers import HELD, Containers, observed, soon
+from memqos.node.requests.containers import (
+    HELD_IN_ALL,
+    OF_EACH_KIND,
+    OF_USE,
+    Containers,
+    observed,
+    soon,
+    taken_findings,
+)
 from memqos.node.requests.inventory import Inventory, anonymous_memory_of, inventory_of
 from memqos.node.requests.verbs import Outcomes, PendingConditions, Within, anywhere, passed, settled, together, verb
 from memqos.runtime.base import ContainerHandle, ContainerState, SpeaksOci
 from memqos.target.base import checked
 from memqos.threads import submit
-from memqos.workload.command import PROGRAM, Anon, Hold, arguments
+from memqos.workload.command import PROGRAM, Anon, arguments
 
 __all__ = ["LifecycleVerbs"]
 
 GONE_SECONDS = 15.0
+STOPPED_SECONDS = 10.0
 FEW, MANY = 3, 50
 """Pods that come and go; as many at a time as are started at a time."""
 SETTLING, LAST = 20, 5
@@ -51,20 +59,6 @@ DAEMONS: Mapping[RuntimeName, Sequence[str]] = {
 """The process names of a daemon in the kernel."""
 
 _NOTHING = ContainerResources()
-USE = ("memory.events", "memory.swap.current")
-"""The files that show what was taken from a container."""
-
-
-def _taken(name: str, before: FileText, after: FileText, path: str) -> Finding:
-    """Whether counts have not grown. before, after: texts of one file of USE."""
-    if not (isinstance(before, str) and isinstance(after, str)):
-        return observed(name, "", "", cgroup=path, why_not=f"the cgroup has no {name}")
-    grown = [
-        line
-        for line, old in zip(after.splitlines(), before.splitlines(), strict=False)
-        if int(line.split()[-1]) > int(old.split()[-1])
-    ]
-    return observed(name, "as before", ", ".join(grown) or "as before", cgroup=path)
 
 
 @dataclass
@@ -208,7 +202,7 @@ class LifecycleVerbs:
 
     @verb
     def left_alone(self, case: RequestCase) -> Sequence[Finding]:
-        """Created, updated, entered by an exec, and read some seconds later without any request in between."""
+        """Created, updated, entered by an exec, read some seconds later without any request in between, and updated."""
         program = (PROGRAM, *arguments([Anon(size=ENTRANT)]))
 
         def happens(handle: ContainerHandle) -> None:
@@ -216,18 +210,21 @@ class LifecycleVerbs:
             SYSTEM_CLOCK.sleep(UNASKED_SECONDS)
 
         with self.containers.running(case.create) as handle:
-            return self._held(self._updated(handle, case), handle, happens)
+            found = self._held(self._updated(handle, case), handle, happens)
+            if any(one.verdict is Verdict.DEVIATES for one in found):
+                return found
+            self.requests.runtime.update(handle, case.create, deadline=soon())
+            return [*found, *self.requests.shown(self._asked_for(case.create), self.requests.pod, handle)]
 
     @verb
     def updated_in_use(self, case: RequestCase) -> Sequence[Finding]:
-        """Updates to limits above what a container uses take nothing from it, and count no event."""
-        with self.containers.running(case.create, Anon(size=HELD), Hold()) as handle:
-            path = self.containers.settled(handle, HELD)
-            before = self.containers.files(path, USE)
-            for update in case.updates:
-                self.requests.runtime.update(handle, update, deadline=soon())
-            after = self.containers.files(path, USE)
-        return [_taken(name, before[name], after[name], str(path)) for name in USE]
+        """Updates to limits above what a container uses apply, take nothing from it, and count no event."""
+        with self.containers.running(case.create, *OF_EACH_KIND) as handle:
+            path = self.containers.settled(handle, HELD_IN_ALL)
+            before = self.containers.files(path, OF_USE)
+            container = self._updated(handle, case)
+            taken = taken_findings(before, self.containers.files(path, OF_USE), str(path), self.containers.stock)
+            return [*taken, *self.requests.shown(container, self.requests.pod, handle)]
 
     def _updated(self, handle: ContainerHandle, case: RequestCase) -> RequestedContainer:
         """The container after a case's updates."""
@@ -243,7 +240,7 @@ class LifecycleVerbs:
         program = Anon(size=ENTRANT, step=ENTRANT // 16, rate=ENTRANT // 2)
         seen: list[Finding] = []
         score = case.create.oom_score_adj
-        held = self._through(case, lambda handle: seen.extend(self.containers.entered(handle, score, program)[1]))
+        held = self._through(case, lambda handle: seen.extend(self.containers.entered(handle, score, program)))
         return [*seen, *held]
 
     @verb
@@ -261,7 +258,7 @@ class LifecycleVerbs:
     def made_again(self, case: RequestCase) -> Sequence[Finding]:
         """After it was killed and recreated, as a kubelet does: it has its values, and none of its old counts.
 
-        The same after the case's updates, if there are any.
+        The same after the case's updates and an exec, if there are any updates.
         """
         with self.containers.running(case.create) as handle:
             self.containers.end(handle)
@@ -273,8 +270,11 @@ class LifecycleVerbs:
             created = [*self.requests.shown(self._asked_for(case.create), self.requests.pod, handle), fresh]
             if not case.updates:
                 return created
-            wrong = [one for one in created if one.verdict is Verdict.DEVIATES]
-            return wrong or [fresh, *self.requests.shown(self._updated(handle, case), self.requests.pod, handle)]
+            if wrong := [one for one in created if one.verdict is Verdict.DEVIATES]:
+                return wrong
+            container = self._updated(handle, case)
+            self.requests.runtime.exec(handle, (PROGRAM, *arguments([Anon(size=ENTRANT)])), deadline=soon())
+            return [fresh, *self.requests.shown(container, self.requests.pod, handle)]
 
     @verb
     def before_its_start(self, case: RequestCase) -> Sequence[Finding]:
@@ -295,7 +295,7 @@ class LifecycleVerbs:
 
     @verb
     def several_in_a_pod(self, case: RequestCase) -> Sequence[Finding]:
-        """The files of several containers of a pod that run at the same time, and again after the last one's updates.
+        """The files of several containers of a pod that run at the same time, and again after updates of every second.
 
         Of those that deviate, only the first container's findings are given: one fault shows in each of them.
         """
@@ -304,15 +304,13 @@ class LifecycleVerbs:
                 stack.enter_context(self.containers.running(case.create, name=_one_of_several()))
                 for _ in range(SEVERAL)
             ]
-            *others, last = handles
-            created = [(self._asked_for(case.create), one) for one in handles]
-            if wrong := self._first_wrong(created):
+            containers = [(self._asked_for(case.create), one) for one in handles]
+            if wrong := self._first_wrong(containers):
                 return wrong
-            updated = (self._updated(last, case), last)
-            others_kept = [(self._asked_for(case.create), one) for one in others]
-            return self._first_wrong([updated, *others_kept]) or self.requests.shown(
-                updated[0], self.requests.pod, last
-            )
+            for number in range(1, SEVERAL, 2):
+                containers[number] = (self._updated(handles[number], case), handles[number])
+            wrong = self._first_wrong([*containers[1::2], *containers])
+            return wrong or self.requests.shown(containers[-1][0], self.requests.pod, handles[-1])
 
     def _first_wrong(self, containers: Sequence[tuple[RequestedContainer, ContainerHandle]]) -> Sequence[Finding]:
         """The deviations of the first of these containers that has any."""
@@ -332,12 +330,20 @@ class LifecycleVerbs:
 
     @verb
     def neighbour_stopped(self, case: RequestCase) -> Sequence[Finding]:
-        """Stopping and removing a container does not change its pod, its neighbours or the cgroups above."""
+        """A stopped container has ended; that changes neither its pod nor its neighbours nor the cgroups above."""
         requests, pod = self.requests, self.requests.pod
         before = requests.neighbours(pod)
         with self.containers.running(case.create) as handle:
             requests.runtime.stop(handle, grace=0, deadline=soon())
-        return _without_groups_beside(requests.kept(before, requests.neighbours(pod)), pod)
+            # An OCI runtime has only sent the signal.
+            status = wait_or_last(
+                "the container has ended",
+                lambda: requests.runtime.status(handle, deadline=soon()),
+                until=lambda status: status.state is ContainerState.EXITED,
+                deadline=Deadline.after(STOPPED_SECONDS),
+            )
+        stopped = observed("state", ContainerState.EXITED.value, status.state.value)
+        return [stopped, *_without_groups_beside(requests.kept(before, requests.neighbours(pod)), pod)]
 
     @verb
     def written_by_others(self, case: RequestCase) -> Sequence[Finding]:
@@ -385,8 +391,8 @@ class LifecycleVerbs:
     def _stands(self, case: RequestCase) -> PendingConditions:
         """A container that waits until those of other cases run too, is then read, and waits again."""
         with self.containers.running(case.create, name=_one_of_several()) as handle:
+            container = self._asked_for(case.create) if case.refused else self._updated(handle, case)
             yield
-            container = self._asked_for(case.create)
             found = yield from self._right_before(container, handle, lambda: container)
             return _without_groups_beside(found, self.requests.pod)
 
@@ -475,8 +481,10 @@ def _one_of_several() -> str:
 
 
 def _without_groups_beside(findings: Sequence[Finding], pod: AdmittedPod) -> Sequence[Finding]:
-    """Without memory.oom.group of the pod's own containers, which systemd resets: a claim of its own."""
+    """Without the resets of memory.oom.group of the pod's own containers, which systemd makes: a claim of its own."""
     above = {str(path) for path in (pod.planned.cgroup.path, *pod.planned.cgroup.path.ancestors)}
     return [
-        one for one in findings if one.subject == SUBJECT or one.cgroup in above or one.knob != Knob.MEMORY_OOM_GROUP
+        one
+        for one in findings
+        if one.subject == SUBJECT or one.cgroup in above or one.knob != Knob.MEMORY_OOM_GROUP or one.observed != "0"
     ]

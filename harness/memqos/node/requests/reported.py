@@ -310,7 +310,17 @@ def _finding(knob: str, expected: str, observed: str, set_by: Setter) -> Finding
     )
 
 
-_LIMITS = ("memory_limit_in_bytes", "memory_swap_limit_in_bytes", "cpu_quota", "cpuset_cpus", "cpuset_mems")
+_LIMITS = (
+    "memory_limit_in_bytes",
+    "memory_swap_limit_in_bytes",
+    "cpu_quota",
+    "cpu_period",
+    "cpu_shares",
+    "cpuset_cpus",
+    "cpuset_mems",
+    "hugepage_limits",
+    "oom_score_adj",
+)
 """The fields that no runtime sets by itself."""
 
 
