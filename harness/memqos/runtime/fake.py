@@ -24,7 +24,7 @@ from memqos.engine.translate.runtimes import TRIXIE, Runtimes
 from memqos.engine.translate.systemd import files_of_properties
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
-from memqos.model.node import CgroupDriver
+from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.runtime.base import (
     OF_BUNDLES,
@@ -81,12 +81,11 @@ class FakeRuntime:
         self._cgroups = cgroups
         self._runtimes = runtimes
         self._layout = runtimes.layout(driver)
-        # An in-memory tree has no files of huge page reservations.
         self._host = RuntimeHost(
             driver=driver,
             cgroup_version=cgroups.hierarchy.version,
             systemd=runtimes.systemd,
-            hugetlb_reservations=False,
+            hugetlb_reservations=cgroups.hierarchy.version is CgroupVersion.V2,
             page_size=cgroups.page_size,
         )
         self.exec_score: int | None = None

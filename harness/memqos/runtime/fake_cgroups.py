@@ -44,6 +44,7 @@ _AS_WRITTEN: Mapping[str, str] = {
     "memory.zswap.max": "max\n",
     "memory.zswap.writeback": "1\n",
     "hugetlb.2MB.rsvd.max": "max\n",
+    "hugetlb.1GB.rsvd.max": "max\n",
     "cgroup.freeze": "0\n",
     "cgroup.pressure": "1\n",
     "cgroup.max.depth": "max\n",

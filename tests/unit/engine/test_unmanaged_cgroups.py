@@ -54,6 +54,13 @@ def test_planned_and_unread_files_are_skipped():
     assert len(several) == 1
 
 
+def test_a_requested_reservation_of_huge_pages_is_judged():
+    files, begun = {"hugetlb.2MB.rsvd.max": "max\n"}, ("hugetlb.2MB.",)
+    several = found(files, begun=begun, requested={"hugetlb.2MB.rsvd.max": "4194304"})
+    assert deviating(several) == {"hugetlb.2MB.rsvd.max": ("4194304", "max")}
+    assert found(files, begun=begun, requested={"hugetlb.2MB.rsvd.max": None}) == []
+
+
 @pytest.mark.parametrize(
     ("path", "text", "tasks_max", "verdict", "expected"),
     [

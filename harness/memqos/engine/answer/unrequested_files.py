@@ -29,7 +29,8 @@ _SCOPE = ".scope"
 class Unnamed:
     """The facts that decide the expected settings of one cgroup.
 
-    judged: files to skip, since a plan covers them or nothing certain is expected. begun: name prefixes of such files.
+    judged: files to skip, since a plan covers them or nothing certain is expected. begun: name prefixes of such files,
+    unless they are requested.
     requested: requested values of unplanned files, by name, as the kernel shows them; None if uncertain. tasks_max:
     systemd's DefaultTasksMax, "" if unknown. baseline: the files of a container without requests; empty without such a
     container. unmodelled: why an unrequested setting is not judged, "" if its default is expected.
@@ -84,7 +85,9 @@ def unnamed_findings(
     uncompared: list[str] = []
     found: list[Finding] = []
     for name, read in files.items():
-        if not isinstance(read, str) or name in unnamed.judged or name.startswith(unnamed.begun):
+        if not isinstance(read, str) or name in unnamed.judged:
+            continue
+        if name.startswith(unnamed.begun) and unnamed.requested.get(name) is None:
             continue
         text, expected = read.strip(), _expected(path, name, read, unnamed)
         if expected is None:
@@ -142,7 +145,7 @@ def _all_of_them(
 def _expected(path: CgroupPath, name: str, text: str, unnamed: Unnamed) -> _Expected | None:
     """The text that a file must show; None if nothing certain is expected."""
     if name in unnamed.requested:
-        requested, source = unnamed.requested[name], "OCI runtime specification, linux.resources.unified"
+        requested, source = unnamed.requested[name], "OCI runtime specification, linux.resources"
         return None if requested is None else _Expected(requested, f"a request names {name}", source)
     if name == Knob.PIDS_MAX and path.name.endswith(_SCOPE) and text.strip() != "max":
         return _of_tasks(unnamed.tasks_max)

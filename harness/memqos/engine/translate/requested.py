@@ -29,6 +29,7 @@ from memqos.engine.translate.runtime_rules import runtime_writes, source, values
 from memqos.engine.translate.runtimes import Runtimes
 from memqos.engine.translate.specification import left_open_after
 from memqos.engine.translate.systemd import PROPERTY_OF, files_of_properties
+from memqos.engine.translate.versions import Feature
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob, KnobValue
 from memqos.model.node import CgroupDriver
@@ -366,7 +367,7 @@ def scope_cgroup(container: RequestedContainer, *, name: str, parent: CgroupPath
 
 
 def requested_settings(container: RequestedContainer, judged: Collection[str]) -> dict[str, str | None]:
-    """The texts of files named in `unified`, apart from these, which are judged as knobs.
+    """The texts of files named in `unified`, and reservations of huge pages, apart from files that are judged as knobs.
 
     The last request that names a file decides. None: the file's text is uncertain.
     """
@@ -376,7 +377,39 @@ def requested_settings(container: RequestedContainer, judged: Collection[str]) -
         if isinstance(resources, ContainerResources | OciResources):
             named |= resources.unified
     page_size = container.host.page_size
-    return {name: shown_text(name, text, page_size) for name, text in named.items() if name not in judged}
+    shown = {name: shown_text(name, text, page_size) for name, text in named.items()} | _reservations(container)
+    return {name: text for name, text in shown.items() if name not in judged}
+
+
+_HUGE = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+_MOST = 1 << 60
+"""Bytes above which a limit may be shown as max."""
+
+
+def _reservations(container: RequestedContainer) -> dict[str, str | None]:
+    """hugetlb.<size>.rsvd.max, where the OCI runtime writes it with the limit; None after an update that names one.
+
+    Source: runc setHugeTlb; kernel hugetlb_cgroup_write: the limit is rounded down to whole huge pages.
+    """
+    oci, (first, *later) = container.runtimes.oci, container.requests
+    if not (
+        oci.modelled
+        and oci.has(Feature.HUGETLB_RESERVATIONS)
+        and container.host.hugetlb_reservations
+        and (isinstance(first, OciRequest) or container.runtimes.passes_huge_pages)
+    ):
+        return {}
+    limits, updated_ = dict(_limits_of(first)), {size for one in later for size, _ in _limits_of(one)}
+    texts: dict[str, str | None] = {}
+    for size, limit in limits.items():
+        whole = limit // (unit := int(size[:-2]) * _HUGE[size[-2:]]) * unit
+        texts[f"hugetlb.{size}.rsvd.max"] = str(whole) if size not in updated_ and 0 <= limit < _MOST else None
+    return texts
+
+
+def _limits_of(request: AnyRequest) -> tuple[tuple[str, int], ...]:
+    resources = request.resources if isinstance(request, OciRequest) else request
+    return resources.hugepage_limits if isinstance(resources, ContainerResources | OciResources) else ()
 
 
 def _of_scope(container: RequestedContainer, knob: Knob) -> Expected:

@@ -348,7 +348,9 @@ class Requests:
         reading = self.read([path], [*(knob.value for knob in knobs), *settings])
         findings = list(judge_cgroup(planned, path, subject, reading, enacted_by=Setter.RUNTIME))
         files = reading.cgroups[path].files
-        unnamed = self._unnamed(container, {name: files[name] for name in settings}, {*knobs}, pod)
+        # A lost limit of huge pages loses the reservations' limit too.
+        lost = {one.knob.replace(".max", ".rsvd.max") for one in findings if one.verdict is Verdict.DEVIATES}
+        unnamed = self._unnamed(container, {name: files[name] for name in settings}, {*knobs, *lost}, pod)
         findings += unnamed_findings(path, files, unnamed, subject=subject)
         scope = self.kubelet.layout.whole(parent, handle.id)
         if scope != path and container.runtimes.oci.modelled:

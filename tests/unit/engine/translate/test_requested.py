@@ -312,3 +312,23 @@ def test_so_do_files_in_a_bundle_and_docker_has_none():
     bundle = OciRequest(resources=OciResources(unified={"memory.zswap.writeback": "0"}))
     assert requested_settings(requested(bundle, runtimes, HOST), set()) == {"memory.zswap.writeback": "0"}
     assert requested_settings(requested({"Memory": 64 * MI}, runtimes, HOST), set()) == {}
+
+
+def test_reservations_of_huge_pages_are_those_that_runc_writes():
+    huge = OciResources(hugepage_limits=(("2MB", 5 * MI), ("1GB", 0), ("64KB", 1 << 62)))
+    container = requested(OciRequest(resources=huge), Runtimes(cri=BUNDLES, oci=TRIXIE.oci), HOST)
+    shown_ = {"hugetlb.2MB.rsvd.max": "4194304", "hugetlb.1GB.rsvd.max": "0", "hugetlb.64KB.rsvd.max": None}
+    assert requested_settings(container, set()) == shown_
+    more = OciRequest(resources=OciResources(hugepage_limits=(("1GB", 1 << 30),)))
+    assert requested_settings(requested_again(container, more), set()) == {**shown_, "hugetlb.1GB.rsvd.max": None}
+
+
+def test_reservations_of_huge_pages_are_left_to_other_runtimes_and_kernels():
+    huge = ContainerResources(hugepage_limits=(("2MB", 4 * MI),))
+    crun = Runtimes(cri=TRIXIE.cri, oci=traits_of("crun", "1.21"), hugetlb=True)
+    old = Runtimes(cri=TRIXIE.cri, oci=traits_of("runc", "1.1.9"), hugetlb=True)
+    passes = Runtimes(cri=TRIXIE.cri, oci=TRIXIE.oci, hugetlb=True)
+    assert requested_settings(requested(huge, passes, HOST), set()) == {"hugetlb.2MB.rsvd.max": "4194304"}
+    for runtimes in (crun, old, Runtimes(cri=TRIXIE.cri, oci=TRIXIE.oci, hugetlb=False)):
+        assert requested_settings(requested(huge, runtimes, HOST), set()) == {}
+    assert requested_settings(requested(huge, passes, RuntimeHost(hugetlb_reservations=False)), set()) == {}
