@@ -133,10 +133,26 @@ def test_a_change_of_the_spec_raises_the_generation_and_one_of_the_status_does_n
     assert (found["metadata"]["generation"], found["status"]) == (2, {"phase": "Running"})
 
 
+def test_a_later_list_has_what_has_changed_and_the_names_of_all():
+    store = Store()
+    for name in ("a", "b", "c"):
+        store.put(PODS, pod(name))
+    everything, names, version = store.later(PODS, 0)
+    assert ([one["metadata"]["name"] for one in everything], names) == (
+        ["a", "b", "c"],
+        [("default", "a"), ("default", "b"), ("default", "c")],
+    )
+    store.delete(PODS, "default", "a")
+    store.patch(PODS, "default", "c", {"status": {"phase": "Running"}})
+    changed, names, later = store.later(PODS, version)
+    assert ([one["metadata"]["name"] for one in changed], names) == (["c"], [("default", "b"), ("default", "c")])
+    assert store.later(PODS, later) == ([], [("default", "b"), ("default", "c")], later)
+
+
 def test_earlier_answers_and_events_stay_as_they_were():
     store = Store()
     store.put(PODS, {**pod("a"), "status": {"phase": "Pending", "conditions": [{"type": "Ready", "status": "False"}]}})
-    [listed] = store.all(PODS)
+    [listed], _, _ = store.later(PODS, 0)
     ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
     store.patch(PODS, "default", "a", {"status": ready})
     store.delete(PODS, "default", "a", grace=1)

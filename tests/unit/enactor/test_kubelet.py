@@ -102,6 +102,31 @@ def test_a_pod_that_the_kubelet_rejects_has_its_reason_and_the_other_runs():
     assert "UnexpectedAdmissionError" in str(admitted[OTHER.uid].failure)
 
 
+def test_objects_are_read_again_only_where_they_have_changed():
+    bench = Bench()
+    services = [{"metadata": {"namespace": "default", "name": name}, "spec": {"port": 1}} for name in ("a", "b", "c")]
+
+    def ports():
+        return {one["metadata"]["name"]: one["spec"]["port"] for one in enactor.session.objects("v1", "services")}
+
+    with enactor_on(bench) as enactor:
+        session, sent = enactor.session, []
+        assert ports() == {}
+        session.put("v1", "services", services)
+        assert ports() == {"a": 1, "b": 1, "c": 1}
+        session.put(
+            "v1", "services", [services[1] | {"spec": {"port": 2}}, {"metadata": {"name": "a"}, "spec": {"port": 3}}]
+        )
+        assert [one["spec"]["port"] for one in session.objects("v1", "services")] == [1, 2, 1, 3]
+        asked = session.order
+        session.order = lambda *words, **more: sent.append(answer := asked(*words, **more)) or answer
+        session.put("v1", "services", [services[2] | {"spec": {"port": 4}}])
+        assert [one["spec"]["port"] for one in session.objects("v1", "services")] == [1, 2, 4, 3]
+        assert [one["metadata"]["name"] for one in sent[-1]["items"]] == ["c"]
+        session.objects("v1", "services")
+        assert sent[-1]["items"] == []
+
+
 def test_a_kubelet_that_starts_none_of_its_pods_is_given_no_more():
     """It took 4 minutes for each four of them, and a chapter of 17 pods seemed to hang."""
     bench = Bench()

@@ -132,10 +132,12 @@ class Store:
         with self._changed:
             return self._objects[resource].get((namespace, name))
 
-    def all(self, resource: tuple[str, str]) -> list[Object]:
-        """All objects of a resource."""
+    def later(self, resource: tuple[str, str], after: int) -> tuple[list[Object], list[tuple[str, str]], int]:
+        """A resource's objects that changed after this version; namespace and name of all; the current version."""
         with self._changed:
-            return list(self._objects[resource].values())
+            objects = self._objects[resource]
+            changed = [one for one in objects.values() if int(one["metadata"]["resourceVersion"]) > after]
+            return changed, list(objects), self._version
 
     def put(self, resource: tuple[str, str], item: Object) -> Object:
         """Create or replace an object. A changed spec increments metadata.generation."""

@@ -5,6 +5,7 @@ The configuration has a case's settings, and defaults that tests need.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -161,7 +162,7 @@ def resized_manifest(
     item: dict[str, Any], desired: Pod, kubelet: Kubelet, mounts: Mapping[str, Sequence[Mount]]
 ) -> dict[str, Any]:
     """The stored object of a pod with its desired resources and an unchanged status."""
-    wanted = pod_manifest(desired, kubelet, mounts)["spec"]
+    item, wanted = copy.deepcopy(item), pod_manifest(desired, kubelet, mounts)["spec"]
     for kind in ("containers", "initContainers"):
         sizes = {one["name"]: one["resources"] for one in wanted.get(kind, ())}
         for one in item["spec"].get(kind, ()):

@@ -48,6 +48,7 @@ class KubeletSession:
         self._pending = b""
         self._config: Mapping[str, Any] | None = None
         self._binary = ""
+        self._objects: dict[tuple[str, str], tuple[int, dict[tuple[str, str], dict[str, Any]]]] = {}
         self.url = str(self._line(Deadline.after(_START_SECONDS))["url"])
 
     @property
@@ -174,9 +175,17 @@ class KubeletSession:
             self.order("put", resource=[version, resource], items=list(items))
 
     def objects(self, version: str, resource: str) -> list[dict[str, Any]]:
-        """All current objects of a resource."""
-        found: list[dict[str, Any]] = self.order("list", resource=[version, resource])["items"]
-        return found
+        """All current objects of a resource, which callers must not change.
+
+        Only those that have changed since the last call are transferred: dozens of pods twice a second would take much
+        of an emulated machine's time.
+        """
+        after, known = self._objects.get((version, resource), (0, {}))
+        found = self.order("list", resource=[version, resource], after=after)
+        changed = {_key(one): one for one in found["items"]}
+        kept = {key: changed.get(key) or known[key] for key in map(tuple, found["names"])}
+        self._objects[version, resource] = found["version"], kept
+        return list(kept.values())
 
     def fetched(self, url: str, *, seconds: float) -> str:
         """The answer of a server in the machine to GET. MachineryError without one."""
@@ -202,6 +211,11 @@ class KubeletSession:
                         data={"log": log},
                     )
                 deadline.clock.sleep(min(_LOOKS_SECONDS, max(deadline.remaining, 0)))
+
+
+def _key(item: Mapping[str, Any]) -> tuple[str, str]:
+    """Namespace and name of an object."""
+    return item["metadata"].get("namespace", ""), item["metadata"].get("name", "")
 
 
 def _last_words(log: str) -> str:

@@ -123,9 +123,10 @@ class Supervisor:
             self._store.delete(PODS, namespace, name, grace=grace)
         return {"version": self._store.version}
 
-    def list(self, resource: Sequence[str]) -> dict[str, Any]:
-        """All objects of a resource."""
-        return {"items": self._store.all((resource[0], resource[1])), "version": self._store.version}
+    def list(self, resource: Sequence[str], after: int) -> dict[str, Any]:
+        """The objects of a resource that changed after this version, and the names of all."""
+        items, names, version = self._store.later((resource[0], resource[1]), after)
+        return {"items": items, "names": names, "version": version}
 
     def fetch(self, url: str, timeout: float) -> dict[str, Any]:
         """The answer of a server in the machine, such as the kubelet's, to GET."""
