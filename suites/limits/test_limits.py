@@ -47,7 +47,7 @@ def beyond(qos_node, qos_scene, qos_kubelet, qos_catalog):
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("limits/page-cache-never-kills")
 def test_page_cache_is_reclaimed_at_memory_max(beyond, qos_evidence):
     """The program writes twice its limit and completes."""
@@ -61,7 +61,7 @@ def test_page_cache_is_reclaimed_at_memory_max(beyond, qos_evidence):
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("limits/shared-memory-counts")
 @pytest.mark.parametrize("pod", SHARED)
 def test_a_file_on_a_tmpfs_counts_as_memory(beyond, qos_evidence, pod):
@@ -75,7 +75,7 @@ def test_a_file_on_a_tmpfs_counts_as_memory(beyond, qos_evidence, pod):
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.27")
+@pytest.mark.kubelet("v1.27", instead="v1.32-single-process")
 @pytest.mark.claim("limits/one-process-is-killed")
 def test_a_second_program_is_killed_alone(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The container's own program keeps running."""
@@ -92,7 +92,7 @@ def test_a_second_program_is_killed_alone(qos_node, qos_kubelet, qos_catalog, qo
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("limits/whole-group-is-killed")
 def test_a_second_program_gets_the_container_killed(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """With memory.oom.group the kernel also kills the container's own program."""
@@ -108,7 +108,7 @@ def test_a_second_program_gets_the_container_killed(qos_node, qos_kubelet, qos_c
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("limits/peak-is-kept")
 def test_memory_peak_keeps_the_maximum(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The program frees its memory; memory.peak still has the maximum."""
@@ -123,7 +123,7 @@ def test_memory_peak_keeps_the_maximum(qos_node, qos_kubelet, qos_catalog, qos_e
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("limits/ended-program-gives-back")
 def test_memory_of_an_exited_program_is_uncharged(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The anonymous memory of a second program is charged only while it runs."""
@@ -138,7 +138,7 @@ def test_memory_of_an_exited_program_is_uncharged(qos_node, qos_kubelet, qos_cat
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("limits/files-outlive-their-writer")
 @pytest.mark.parametrize("kind", ["file", "tmpfs"])
 def test_files_of_an_exited_program_stay_charged(qos_node, qos_kubelet, qos_catalog, qos_evidence, kind):
@@ -154,7 +154,7 @@ def test_files_of_an_exited_program_stay_charged(qos_node, qos_kubelet, qos_cata
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("limits/lowered-limit-takes-page-cache")
 def test_a_limit_below_usage_reclaims_page_cache(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """An update sets memory.max to half of the container's usage, and the kernel reclaims down to it."""

@@ -95,7 +95,7 @@ def test_each_container_fills_its_own_swap_share(qos_node, qos_kubelet, qos_cata
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("swap/equal-request-does-not-swap")
 def test_a_request_equal_to_the_limit_allows_no_swap(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The program exceeds its limit, and nothing can be reclaimed."""
@@ -110,7 +110,7 @@ def test_a_request_equal_to_the_limit_allows_no_swap(qos_node, qos_kubelet, qos_
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("swap/used-up-share-kills")
 def test_a_used_up_swap_share_kills_only_its_own_program(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The node's swap is not full, and the neighbouring pod, which may not swap, is not affected."""
@@ -130,7 +130,7 @@ def test_a_used_up_swap_share_kills_only_its_own_program(qos_node, qos_kubelet, 
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("swap/swap-is-given-back")
 def test_freeing_memory_frees_its_swap(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The program frees all of its memory and keeps running."""
@@ -148,7 +148,7 @@ def test_freeing_memory_frees_its_swap(qos_node, qos_kubelet, qos_catalog, qos_e
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("swap/swap-is-given-back-at-the-end")
 def test_an_ended_container_frees_its_swap(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The container ends with all of its memory in use, and its pod then has nothing in swap."""
@@ -165,7 +165,7 @@ def test_an_ended_container_frees_its_swap(qos_node, qos_kubelet, qos_catalog, q
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead="v1.36-off")
 @pytest.mark.claim("swap/only-shares-are-swapped")
 def test_only_containers_with_a_share_are_swapped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """No other pod has memory in swap, and the pod that may swap frees enough memory."""

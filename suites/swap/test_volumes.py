@@ -18,7 +18,7 @@ PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead="v1.36-off")
 @pytest.mark.claim("swap/volumes-stay-in-memory")
 def test_a_volume_with_noswap_is_not_swapped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The container may swap, but none of its memory can be swapped."""
@@ -37,7 +37,7 @@ def test_a_volume_with_noswap_is_not_swapped(qos_node, qos_kubelet, qos_catalog,
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("swap/volumes-are-swapped-without-noswap")
 def test_a_volume_without_noswap_is_swapped(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The same program completes, as on a kernel without noswap."""

@@ -22,7 +22,7 @@ PREMISES = [Knob.MEMORY_MAX, Knob.MEMORY_SWAP_MAX]
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("swap/zswap-holds-what-is-swapped")
 def test_zswap_compresses_swapped_memory(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """Swapped memory counts in memory.swap.current at full size, and in memory.zswap.current at its compressed size."""
@@ -45,7 +45,7 @@ def test_zswap_compresses_swapped_memory(qos_node, qos_kubelet, qos_catalog, qos
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("swap/zswap-limit-of-none")
 def test_zswap_max_0_sends_everything_to_the_device(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """With memory.zswap.max 0 the same program swaps to the device."""
@@ -66,7 +66,7 @@ def test_zswap_max_0_sends_everything_to_the_device(qos_node, qos_kubelet, qos_c
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("swap/zswap-full-writes-back")
 def test_a_full_zswap_pool_is_written_back(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The program gets all of its memory: the pool stays at its limit, and the rest goes to the device."""
@@ -89,7 +89,7 @@ def test_a_full_zswap_pool_is_written_back(qos_node, qos_kubelet, qos_catalog, q
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("swap/zswap-without-writeback")
 def test_a_full_zswap_pool_without_writeback_kills(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """The swap device and the container's share both have room, but the program is killed."""

@@ -69,7 +69,7 @@ def killed(qos_node, qos_scene, qos_kubelet, qos_catalog):
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.22", "v1.27", "v1.37-tiered")
+@pytest.mark.kubelet("v1.22", "v1.27", "v1.37-tiered", instead="v1.36-tiered")
 @pytest.mark.claim("throttling/high-throttles")
 def test_crossing_memory_high_throttles_and_does_not_kill(qos_node, qos_kubelet, qos_catalog, qos_evidence):
     """A container that uses more than memory.high stalls and is not killed."""
@@ -86,7 +86,7 @@ def test_crossing_memory_high_throttles_and_does_not_kill(qos_node, qos_kubelet,
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("throttling/no-high-no-throttling")
 def test_without_memory_high_nothing_is_throttled(killed, qos_evidence):
     """With memory.high at max there is no `high` event up to memory.max."""
@@ -98,7 +98,7 @@ def test_without_memory_high_nothing_is_throttled(killed, qos_evidence):
 
 
 @pytest.mark.behaviour
-@pytest.mark.kubelet("v1.37-default")
+@pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
 @pytest.mark.claim("throttling/no-high-oom-kill")
 def test_without_memory_high_the_program_is_killed_at_memory_max(killed, qos_evidence):
     """The program is OOM-killed at memory.max, and the runtime reports it."""

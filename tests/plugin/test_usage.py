@@ -84,7 +84,11 @@ def test_the_environment_sets_missing_options_and_the_header_shows_it(suite, run
         ("needs()", "the marker 'needs' has the form needs(feature, ...)."),
         ("behaviour(1)", "the marker 'behaviour' takes no arguments."),
         ('machine("trixie")', "the marker 'machine' has the form machine(profile=..., topology=...)."),
-        ("kubelet()", "the marker 'kubelet' has the form kubelet(id, ...)."),
+        ("kubelet()", "the marker 'kubelet' has the form kubelet(id, ..., instead=...)."),
+        ('kubelet(instead="v1.22")', "the marker 'kubelet' has the form kubelet(id, ..., instead=...)."),
+        ('kubelet("v1.22", only="v1.27")', "the marker 'kubelet' has the form kubelet(id, ..., instead=...)."),
+        ('kubelet("v1.22", instead="v9")', "there is no kubelet 'v9'. Known: v1.22, "),
+        ('kubelet("v1.22", instead=("v1.27", "v9"))', "there is no kubelet 'v9'. Known: v1.22, "),
         ('more(when="never")', "the marker 'more' has the form more(id, ...)."),
     ],
 )
@@ -252,6 +256,32 @@ def test_kubelets_are_narrowed_by_release_and_empty_tests_deselected(suite, run)
             "2/3 tests collected (1 deselected)*",
         ]
     )
+
+
+def test_a_run_without_the_named_kubelets_takes_those_instead(suite, run):
+    suite(
+        """
+        @pytest.mark.claim("demo/one")
+        @pytest.mark.kubelet("v1.22", instead="v1.27-low-factor")
+        def test_one(qos_kubelet):
+            pass
+
+        @pytest.mark.claim("demo/one")
+        @pytest.mark.kubelet("v1.37-default", instead=("v1.28-limited-swap", "v1.30-limited-swap"))
+        def test_several(qos_kubelet):
+            pass
+        """
+    )
+
+    def cases(*options):
+        named = [line for line in run("--collect-only", "-q", *options).outlines if "::" in line]
+        return [name.partition("::")[2] for name in named]
+
+    assert cases("--memqos-all") == cases() == ["test_one[v1.22]", "test_several[v1.37-default]"]
+    assert cases("--memqos-kubernetes=1.22") == ["test_one[v1.22]"]
+    assert cases("--memqos-kubernetes=1.28") == ["test_one[v1.28-low-factor]", "test_several[v1.28-limited-swap]"]
+    assert cases("--memqos-kubernetes=1.36") == ["test_one[v1.36-low-factor]", "test_several[v1.36-limited-swap]"]
+    assert cases("--memqos-kubernetes=1.22,1.36") == ["test_one[v1.22]", "test_several[v1.36-limited-swap]"]
 
 
 def test_a_release_between_two_of_the_catalogue_has_the_rules_that_hold_in_it(suite, run, pytester):

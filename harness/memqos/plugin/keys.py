@@ -125,7 +125,7 @@ MARKERS = (
     "behaviour: time and memory pressure are involved",
     "machine(profile=..., topology=...): the machine this test needs, if it differs from the settings",
     "more(id, ...): not in the default run (or not under these kubelets); needs --all or an explicit selection",
-    "kubelet(id, ...): run only under these kubelets of fixtures/kubelets.toml",
+    "kubelet(id, ..., instead=...): run only under these kubelets of kubelets.toml, or others if the run has none",
 )
 
 NODES = ("qos_node", "qos_fresh_node")

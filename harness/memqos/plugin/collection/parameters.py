@@ -154,9 +154,15 @@ def _check_claim(item: pytest.Item, marker: pytest.Mark, where: str) -> None:
 
 
 def _check_kubelets(item: pytest.Item, where: str) -> None:
-    for marker in (one for name in ("kubelet", "more") for one in item.iter_markers(name)):
-        if marker.name == "kubelet" or marker.args or marker.kwargs:
-            _check_names(f"{marker.name}(id, ...)", marker, kubelet_ids(), where)
+    for marker in item.iter_markers("kubelet"):
+        signature = "kubelet(id, ..., instead=...)"
+        if set(marker.kwargs) - {"instead"}:
+            raise UsageError(f"the marker 'kubelet' has the form {signature}.", where=where)
+        named = pytest.Mark("kubelet", (*marker.args, *_instead(marker)) if marker.args else (), {})
+        _check_names(signature, named, kubelet_ids(), where)
+    for marker in item.iter_markers("more"):
+        if marker.args or marker.kwargs:
+            _check_names("more(id, ...)", marker, kubelet_ids(), where)
 
 
 def _check_names(signature: str, marker: pytest.Mark, known: Sequence[str], where: str) -> None:
@@ -251,8 +257,15 @@ def _chosen_kubelets(metafunc: pytest.Metafunc) -> list[KubeletCase]:
     known = _kubelets(metafunc.config.stash[SETTINGS_KEY])
     marker = metafunc.definition.get_closest_marker("kubelet")
     if marker is not None:
-        return [kubelet for kubelet in known if kubelet.entry in marker.args]
+        named = [kubelet for kubelet in known if kubelet.entry in marker.args]
+        return named or [kubelet for kubelet in known if kubelet.entry in _instead(marker)]
     return [kubelet for kubelet in known if kubelet.chapter in {"", metafunc.definition.path.parent.name}]
+
+
+def _instead(marker: pytest.Mark) -> tuple[str, ...]:
+    """The kubelets of a run that has none of those that the marker names, such as one of another release."""
+    instead = marker.kwargs.get("instead", ())
+    return (instead,) if isinstance(instead, str) else tuple(instead)
 
 
 def _cases_of(chapter: Path, kind: str) -> list[Case]:
