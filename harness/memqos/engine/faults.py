@@ -241,9 +241,9 @@ _LINUX = {
 _KUBELET = {
     "kubelet/restart-removes-protection-above-pods": Fault(
         runtime=KUBELET,
-        since="1.22",
-        sentence="A kubelet that starts writes memory.min and memory.low of kubepods and the QoS classes before it has "
-        "received any pod, so that both are 0 until the next new pod or the next minute; seen on 1.36.2.",
+        since="1.36",
+        sentence="A kubelet that starts writes memory.min of kubepods and memory.low of the Burstable class before it "
+        "has received any pod, so that both are 0 until the next new pod or the next minute; seen on 1.36.2.",
     ),
     "kubelet/resize-passes-over-stopped-containers": Fault(
         runtime=KUBELET,
