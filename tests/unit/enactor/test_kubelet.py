@@ -127,6 +127,40 @@ def test_objects_are_read_again_only_where_they_have_changed():
         assert sent[-1]["items"] == []
 
 
+def test_many_pods_are_removed_without_the_kubelet_and_the_next_plan_finds_none_of_them():
+    """Twenty pods took a kubelet on an emulated machine four minutes."""
+    bench = Bench()
+    many = [pod(f"web{number}", memory) for number, memory in enumerate(["16Mi"] * 7)]
+    order, next_order = order_of(bench, pods=many), order_of(bench)
+    with enactor_on(bench) as enactor:
+        enactor.runtime.uids = [one.uid for one in many]
+        enacted = enactor.begin("test")
+        enacted.bring(order)
+        admitted = enacted.admit(order, appears=lambda _: None)
+        assert wrong_files(bench, order, admitted) == set()
+        enacted.clear()
+        assert enactor.session.config is None
+        assert enactor.session.objects("v1", "pods") == []
+        assert sorted(enactor.runtime.removed) == sorted(f"sandbox-{one.uid}" for one in many)
+        assert enacted.pods == {}
+        enacted.bring(next_order)
+        again = enacted.admit(next_order, appears=lambda _: None)
+        assert wrong_files(bench, next_order, again) == set()
+        assert not [path for path in bench.cgroups.snapshot() if many[0].uid.replace("-", "_") in str(path)]
+
+
+def test_a_few_pods_are_removed_through_the_kubelet():
+    bench = Bench()
+    order = order_of(bench)
+    with enactor_on(bench) as enactor:
+        enacted = enactor.begin("test")
+        enacted.bring(order)
+        enacted.admit(order, appears=lambda _: None)
+        enacted.clear()
+        assert enactor.session.config is not None
+        assert enactor.session.objects("v1", "pods") == []
+
+
 def test_a_kubelet_that_starts_none_of_its_pods_is_given_no_more():
     """It took 4 minutes for each four of them, and a chapter of 17 pods seemed to hang."""
     bench = Bench()

@@ -25,6 +25,7 @@ from memqos.enactor.kubelet.pod_status import (
     sandbox_of,
     start_failure,
 )
+from memqos.enactor.kubelet.removal import Removal
 from memqos.enactor.kubelet.session import KubeletSession
 from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.verdict import judge_node, judge_pod, judged_files
@@ -41,13 +42,11 @@ __all__ = ["Kubelet"]
 
 
 _POD_SECONDS = 240.0
-_END_SECONDS = 180.0
 _RESIZE_SECONDS = 180.0
 _CALL_SECONDS = 60.0
 _LEVELS_SECONDS = 75.0
 _REST_SECONDS = 3.0
 _AT_A_TIME = 4
-_REMOVED_AT_A_TIME = 8
 _STATE = "/var/lib/kubelet"
 _CHECKPOINTS = (
     f"{_STATE}/memory_manager_state",
@@ -59,9 +58,6 @@ _CHECKPOINTS = (
 """What an operator removes after draining a node (kubelet cm, "please drain node and remove policy state file"), and
 what a kubelet allocated to pods, by uid: it drops them from its memory, and from the files with the next pod's (kubelet
 allocation state, RemoveOrphanedPods), but the next pods may have the same uids, unlike in a cluster."""
-
-_GRACE = 1
-"""Seconds; with a grace period of 0 the API server removes the pod by force, and the kubelet never sees it."""
 
 RESIZES_SINCE = 33
 """InPlacePodVerticalScaling is beta and enabled by default since 1.33."""
@@ -454,42 +450,14 @@ class KubeletEnactment:
         require(self._kubelet, Ability.RECONCILE)
 
     def clear(self) -> None:
-        """Remove the pods. The kubelet keeps running and keeps the cgroups of QoS classes for the next plan."""
+        """Remove the pods. If they are few, the kubelet runs on and keeps the classes' cgroups for the next plan."""
         self._remove_pods()
 
     def _remove_pods(self, kept: frozenset[str] = frozenset()) -> None:
-        """Delete all pods but those with these uids through the kubelet, and wait until it has forgotten them.
-
-        The next pods may have the same uids, unlike in a cluster. So this removes the sandboxes, and waits until the
-        kubelet has no worker for the old pods (metric kubelet_working_pods).
-        """
-        leaving = [one["metadata"] for one in self._items() if one["metadata"]["uid"] not in kept]
-        gone = [one for uid, one in self._pods.items() if uid not in kept]
-        # A kubelet ends all pods at once; with dozens on an emulated machine the runtime answers none of them in time.
-        for first in range(0, len(leaving), _REMOVED_AT_A_TIME):
-            self._end_pods(leaving[first : first + _REMOVED_AT_A_TIME])
-        for admitted in gone:
-            if admitted.sandbox is not None:
-                self._kubelet.runtime.remove_sandbox(admitted.sandbox, deadline=Deadline.after(_CALL_SECONDS))
-        if leaving:
-            forgets = Deadline.after(_END_SECONDS)
-            self._session.until(
-                "the kubelet has forgotten them",
-                lambda: self._session.counted("kubelet_working_pods") <= len(kept),
-                forgets,
-            )
+        """Remove all pods but those with these uids: see `Removal.remove`."""
+        kubelet = self._kubelet
+        removal = Removal(
+            session=self._session, tree=kubelet.tree, runtime=kubelet.runtime, handler=kubelet.handler, pods=self._pods
+        )
+        removal.remove(kept)
         self._pods = {uid: self._pods[uid] for uid in kept}
-
-    def _end_pods(self, leaving: Sequence[Json]) -> None:
-        """Delete these pods, by their metadata, and wait until neither they nor their cgroups are there."""
-        uids = {one["uid"] for one in leaving}
-        paths = [one.planned.cgroup.path for uid, one in self._pods.items() if uid in uids]
-        self._session.order("delete", names=[(one["namespace"], one["name"]) for one in leaving], grace=_GRACE)
-        # Kill the workloads first, so that the runtime does not wait for them.
-        self._kubelet.tree.kill(paths, deadline=Deadline.after(_CALL_SECONDS))
-
-        def are_gone() -> bool:
-            left = [one for one in self._items() if one["metadata"]["uid"] in uids]
-            return not left and not any(map(self._is_there, paths))
-
-        self._session.until("the kubelet has removed all pods", are_gone, Deadline.after(_END_SECONDS))
