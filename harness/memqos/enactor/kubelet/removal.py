@@ -24,6 +24,7 @@ __all__ = ["Removal"]
 _END_SECONDS = 180.0
 _CALL_SECONDS = 60.0
 _AT_A_TIME = 8
+_SANDBOXES_AT_A_TIME = 4
 _MOST_BY_KUBELET = 3
 """A kubelet takes longer to remove more than these than to start again: on an emulated machine eleven seconds for each
 pod, and thirty to start."""
@@ -97,7 +98,7 @@ class Removal:
         paths = [one.planned.cgroup.path for one in self.pods.values()]
         self.tree.kill(paths, deadline=Deadline.after(_CALL_SECONDS))
         found = self.runtime.sandboxes(deadline=Deadline.after(_CALL_SECONDS))
-        with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        with ThreadPoolExecutor(_SANDBOXES_AT_A_TIME) as pool:
             removed = [
                 submit(pool, self._remove_sandbox, sandbox_of(self.pods[uid].planned, one, handler=self.handler))
                 for one, uid in found.items()
@@ -112,7 +113,7 @@ class Removal:
         self.session.order("delete", names=[(one["namespace"], one["name"]) for one in leaving], grace=grace)
 
     def _remove_sandbox(self, sandbox: SandboxHandle) -> None:
-        self.runtime.remove_sandbox(sandbox, deadline=Deadline.after(_CALL_SECONDS))
+        self.runtime.remove_sandbox(sandbox, deadline=Deadline.after(_END_SECONDS))
 
     def _items(self) -> list[Json]:
         return self.session.objects("v1", "pods")
