@@ -160,18 +160,18 @@ class SaysWhatItRefused(Speaks):
 
 
 class SaysStatsTooHigh(Speaks):
-    """As if it counted one megabyte of every 16 twice."""
+    """As if it counted four megabytes of every 16 twice."""
 
     def stats(self, handle: Any, *, deadline: Any) -> Any:
         return _more(self.fake.stats(handle, deadline=deadline))
 
     def sandbox_stats(self, sandbox: Any, *, deadline: Any) -> Any:
         told = self.fake.sandbox_stats(sandbox, deadline=deadline)["linux"]["memory"]
-        return {"linux": {"memory": {name: {"value": str(int(one["value"]) + MIB)} for name, one in told.items()}}}
+        return {"linux": {"memory": {name: {"value": str(int(one["value"]) + 4 * MIB)} for name, one in told.items()}}}
 
 
 class ListsTooMuch(Speaks):
-    """As if only the lists counted one megabyte twice."""
+    """As if only the lists counted four megabytes twice."""
 
     def listed_stats(self, sandbox: Any, *, deadline: Any) -> Any:
         return [_more(one) for one in self.fake.listed_stats(sandbox, deadline=deadline)]
@@ -186,7 +186,7 @@ class ListsTooMuch(Speaks):
 
 
 def _more(entry: Any) -> Any:
-    values = {name: {"value": str(int(one["value"]) + MIB)} for name, one in entry["memory"].items()}
+    values = {name: {"value": str(int(one["value"]) + 4 * MIB)} for name, one in entry["memory"].items()}
     return {**entry, "memory": values}
 
 

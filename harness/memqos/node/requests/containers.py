@@ -179,13 +179,19 @@ class Containers:
         return self.requests.tree.read_cgroups([path], names, deadline=soon()).cgroups[path].files
 
     def settled(self, handle: ContainerHandle, size: int) -> CgroupPath:
-        """Wait until the program uses this many bytes; its cgroup."""
-        path = self.cgroup_of(handle)
+        """Wait until the program uses this many bytes and no more from one look to the next; its cgroup."""
+        path, looks = self.cgroup_of(handle), [""]
+
+        def look() -> str:
+            looks.append(str(self.files(path, ("memory.current",))["memory.current"]).strip())
+            return looks[-1]
+
         wait(
             "the program has its memory",
-            lambda: self.files(path, ("memory.current",))["memory.current"],
-            until=lambda text: isinstance(text, str) and int(text) >= size,
+            look,
+            until=lambda text: text == looks[-2] and text.isdecimal() and int(text) >= size,
             deadline=soon(),
+            every=BETWEEN_LOOKS,
         )
         return path
 

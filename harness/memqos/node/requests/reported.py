@@ -45,12 +45,13 @@ FILES = ("memory.current", "memory.stat", "memory.max", "memory.swap.current", "
 class Figure:
     """One number of CRI's stats. field: its path in the answer. kernel: computes it from the files.
 
-    charged: whether it follows memory.current, and so varies by what CPUs have charged ahead.
+    stocks: how often what CPUs have charged ahead may count: memory.current varies by that, and memory.stat lags behind
+    by as much.
     """
 
     field: tuple[str, ...]
     kernel: Callable[[Mapping[str, str]], int]
-    charged: bool = False
+    stocks: int = 0
 
 
 def _stat(key: str) -> Callable[[Mapping[str, str]], int]:
@@ -74,10 +75,10 @@ def _waited(files: Mapping[str, str]) -> int:
 
 
 FIGURES: Mapping[str, Figure] = {
-    "usage": Figure(field=("memory", "usage_bytes", "value"), kernel=_number("memory.current"), charged=True),
-    "working set": Figure(field=("memory", "working_set_bytes", "value"), kernel=_working_set, charged=True),
-    "available": Figure(field=("memory", "available_bytes", "value"), kernel=_available, charged=True),
-    "rss": Figure(field=("memory", "rss_bytes", "value"), kernel=_stat("anon"), charged=True),
+    "usage": Figure(field=("memory", "usage_bytes", "value"), kernel=_number("memory.current"), stocks=1),
+    "working set": Figure(field=("memory", "working_set_bytes", "value"), kernel=_working_set, stocks=2),
+    "available": Figure(field=("memory", "available_bytes", "value"), kernel=_available, stocks=2),
+    "rss": Figure(field=("memory", "rss_bytes", "value"), kernel=_stat("anon"), stocks=2),
     "page faults": Figure(field=("memory", "page_faults", "value"), kernel=_stat("pgfault")),
     "major page faults": Figure(field=("memory", "major_page_faults", "value"), kernel=_stat("pgmajfault")),
     "swap": Figure(field=("swap", "swap_usage_bytes", "value"), kernel=_number("memory.swap.current")),
@@ -120,7 +121,7 @@ def figure_finding(
         bounds = sorted(figure.kernel(files) for files in texts)
     except KeyError as missing:
         bounds, why_not = [], why_not or f"the kernel has no {missing.args[0]} there"
-    slack = stock if figure.charged else 0
+    slack = stock * figure.stocks
     least, most = (max(0, bounds[0] - slack), bounds[-1] + slack) if bounds else (0, 0)
     right = seen is not None and least <= seen <= most
     return Finding(
