@@ -49,12 +49,13 @@ _OF_PROGRAMS = frozenset(
     }
 )  # fmt: skip
 """The verbs of claims about what a program in a container does."""
-_ACTS = frozenset({"late", "loop", "acts", "unit", "spec", "answer", "restores", "parent", "options", "program"})
+_ACTS = frozenset({"late", "loop", "acts", "unit", "spec", "answer", "restores", "parent", "options", "of", "program"})
 
 
 def missing_part(fault: OciFault) -> str:
     """The part of a fault that the fake lacks; "" if it has all of it."""
     given = [name for name in sorted(_ACTS) if getattr(fault, name)]
+    given += [name for name in ("age", "uses") if getattr(fault.only, name)]
     return f"the fakes have no '{given[0]}'" if given else ""
 
 

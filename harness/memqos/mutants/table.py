@@ -162,14 +162,17 @@ class Write(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Only(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The condition of a fault. container, update: only this container of a pod, only this update, counted from 1.
 
-    again: only after another container of the pod was deleted. entered: only after an exec in the container. requires:
-    only if a request has these fields.
+    again: only after another container of the pod was deleted. entered: only after an exec in the container. uses, age:
+    only an update of a container that uses more than these bytes, or was created so many seconds ago. requires: only if
+    a request has these fields.
     """
 
     container: Annotated[int, Meta(ge=1, description="a number from 1")] | None = None
     update: Annotated[int, Meta(ge=1, description="a number from 1")] | None = None
     again: bool = False
     entered: bool = False
+    uses: _Amount | None = None
+    age: _Seconds = 0
     requires: tuple[str, ...] = ()
 
 
@@ -184,8 +187,8 @@ class OciFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     afterwards; `unit` sets unit properties, with `quietly` without a visible change of files. late: seconds of delay.
     loop: seconds during which it repeats. skip: succeed without any effect. fail: fail before or after the call.
     restores: restore config.json. parent: use another parent cgroup. options: only updates without a document. sandbox:
-    sandboxes instead of containers. program: a program that replaces the runtime; MEMQOS_RUNTIME is the real one's
-    path.
+    sandboxes instead of containers. of: an update reaches the container that was created last in the pod. program: a
+    program that replaces the runtime; MEMQOS_RUNTIME is the real one's path.
     """
 
     on: Annotated[tuple[_Verb, ...], Meta(min_length=1, description="a list of verbs that is not empty")]
@@ -206,6 +209,7 @@ class OciFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     parent: bool = False
     options: bool = False
     sandbox: bool = False
+    of: Literal["", "the last container"] = ""
     program: str = ""
 
     def __post_init__(self) -> None:
@@ -225,7 +229,9 @@ class OciFault(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def is_wrong(self) -> bool:
         """Whether it has a fault at all; a wrong `events` reports no events."""
         changes = self.change or self.process or self.spec or self.answer or self.write
-        done = self.acts or self.unit or self.skip or self.fail or self.restores or self.parent or self.program
+        done = (
+            self.acts or self.unit or self.skip or self.fail or self.restores or self.parent or self.program or self.of
+        )
         return bool(changes or done) or "events" in self.on
 
 

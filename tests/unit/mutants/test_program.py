@@ -190,6 +190,43 @@ def test_a_container_after_another_was_deleted(runtime) -> None:
     assert runtime.seen()["linux"]["resources"] == {"memory": {}}
 
 
+def test_only_an_old_container(runtime) -> None:
+    seen = []
+    for age in (50, 0.001):
+        fault = {**DROPS, "on": ["update"], "only": {"age": age}}
+        runtime(fault, "create", *runtime.bundle, ID)
+        runtime(fault, "update", "--resources", "-", ID, stdin='{"memory": {"limit": 1}}')
+        seen.append(runtime.seen())
+    assert seen == [{"memory": {"limit": 1}}, {"memory": {}}]
+
+
+def test_only_a_container_in_use(runtime, tmp_path: Path) -> None:
+    fault = {**DROPS, "on": ["update"], "only": {"uses": 8192}}
+    runtime(fault, "create", *runtime.bundle, ID)
+    kept = tmp_path / "kept/containers" / ID
+    kept.write_text(json.dumps({**json.loads(kept.read_text()), "path": str(tmp_path)}))
+    seen = []
+    for usage in (8192, 12288):
+        (tmp_path / "memory.current").write_text(f"{usage}\n")
+        runtime(fault, "update", "--resources", "-", ID, stdin='{"memory": {"limit": 1}}')
+        seen.append(runtime.seen())
+    assert seen == [{"memory": {"limit": 1}}, {"memory": {}}]
+
+
+def test_an_update_of_the_container_that_was_created_last(runtime) -> None:
+    fault, other = {"on": ["update"], "of": "the last container"}, "b" * len(ID)
+    for name in (ID, other):
+        runtime(fault, "create", *runtime.bundle, name)
+    runtime(fault, "update", "--resources", "-", ID, stdin="{}")
+    assert runtime.calls()[-1] == f"update --resources - {other}"
+
+
+def test_page_cache_is_dropped_as_far_as_there_is_some(tmp_path: Path) -> None:
+    oci_runtime.ACTS["drop the page cache"](oci_runtime.Folder(str(tmp_path)))
+    assert (tmp_path / "memory.reclaim").read_text() == "16M swappiness=0"
+    oci_runtime.ACTS["drop the page cache"](oci_runtime.Folder(str(tmp_path / "gone")))
+
+
 def test_another_answer(runtime) -> None:
     fault = {"on": ["state"], "answer": [{"do": "set", "field": "status", "to": "created", "when": ""}]}
     runtime(fault, "create", *runtime.bundle, ID)

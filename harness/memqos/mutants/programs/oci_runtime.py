@@ -370,6 +370,14 @@ def _move_entered_up(cgroup: Folder) -> None:
     put(f"{folder}/cgroup.procs", read(cgroup.entered))
 
 
+def _drop_page_cache(cgroup: Folder) -> None:
+    """Reclaim page cache alone; the kernel reports an error once it finds no more."""
+    try:  # noqa: SIM105 - contextlib takes time to import
+        put(f"{cgroup.path}/memory.reclaim", "16M swappiness=0")
+    except OSError:
+        pass
+
+
 def _score_entered(by: int | None) -> Callable[[Folder], None]:
     """Change the oom_score_adj of an exec by this much, or set it to 100."""
 
@@ -389,6 +397,7 @@ def _score_first(cgroup: Folder) -> None:
 
 ACTS: dict[str, Callable[[Folder], None]] = {
     "kill": _kill,
+    "drop the page cache": _drop_page_cache,
     "leave the cgroup": _make_again,
     "leave a process": _leave_process,
     "leave a mount": _leave_mount,
@@ -527,6 +536,8 @@ def create(call: Call) -> int:
         call.hand_over()
     known = Known(call.name)
     known.keep(fault=fault, pod=pod, number=counted(pod, "containers"), updates=0, again=counted(pod, "deletes", 0) > 0)
+    known.keep(at=time.monotonic())
+    put(f"{FOLDER}/last-{pod}", call.name)
     if fault.get("program"):
         return call.replaced(fault["program"])
     resources = spec["linux"].setdefault("resources", {})
@@ -562,8 +573,12 @@ def update(call: Call, known: Known) -> int:
     text = "" if not source else sys.stdin.read() if source == "-" else read(source)
     resources = json().loads(text) if text else {}
     fault = known.fault
-    if not applies(fault, "update", known.counts, resources) or (fault.get("options") and source):
+    right = (fault.get("options") and source) or not meets_state(call, known)
+    if right or not applies(fault, "update", known.counts, resources):
         return call.done(text if source == "-" else None)
+    if fault.get("of"):
+        last = read(f"{FOLDER}/last-{known.facts['pod']}")
+        call.words = [last if word == call.name else word for word in call.words]
     if fault.get("skip"):
         return 0
     if fault.get("fail") == "before":
@@ -574,6 +589,15 @@ def update(call: Call, known: Known) -> int:
         text = json().dumps(resources)
     status = call.done(text if source else None)
     return after(call, known, status)
+
+
+def meets_state(call: Call, known: Known) -> bool:
+    """Whether a container has run for as long, and uses as much memory, as the fault requires."""
+    only = known.fault.get("only", {})
+    if time.monotonic() - known.facts["at"] < float(only.get("age", 0)):
+        return False
+    cgroup = cgroup_of(call, known) if "uses" in only else None
+    return cgroup is None or int(read(f"{cgroup.path}/memory.current")) > int(only["uses"])
 
 
 def cgroup_of(call: Call, known: Known) -> Folder | None:
