@@ -130,12 +130,9 @@ def collected(
     deadline = Deadline.after(COLLECT_SECONDS + _CALLS * (timeout or 0.0))
     result = target.run(["sh", "-c", PYTHON_SCRIPT, "sh", *words], deadline=deadline, stdin=program().encode())
     if result.status in {NO_PYTHON, 127} and not root:
-        document = dict(recorded(target, cri_socket=cri_socket))
-        return document | {
-            "notes": {
-                "counters": "the node has no Python 3.6: shell commands read it, without daemons and a second reading"
-            }
-        }
+        document: dict[str, Any] = dict(recorded(target, cri_socket=cri_socket))
+        counters = "the node has no Python 3.6: shell commands read it, without daemons and a second reading"
+        return document | {"notes": {"counters": counters} | document["notes"]}
     found = document_in(result.stdout, result.status, result.error_text, where=target.address)
     off = _clock_off(str(found.get("collected_at", "")))
     if off:

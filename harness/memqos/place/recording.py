@@ -22,7 +22,7 @@ from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
 from memqos.engine.answer.verdict import EVENTS, OOM_SCORE_ADJ, PROCESSES
 from memqos.engine.translate.versions import RuntimeName
-from memqos.errors import EnvironmentNotAbleError, TargetError
+from memqos.errors import EnvironmentNotAbleError, MachineryError, TargetError
 from memqos.model.knob import knobs_of
 from memqos.model.node import NodeFacts
 from memqos.model.path import CgroupPath
@@ -169,7 +169,8 @@ def recorded(target: Target, *, cri_socket: str = "") -> Mapping[str, object]:
     cri_socket: the runtime's socket, "" for the kubelet's setting or the usual paths. If no kubelet is found, release
     and configuration are omitted.
 
-    Raises EnvironmentNotAbleError for a machine without cgroups of pods, and for one on which no runtime answers.
+    A runtime that does not answer is noted. Raises EnvironmentNotAbleError for a machine without cgroups of pods, and
+    for one on which no runtime listens.
     """
     looked_at = ReadOnlyTarget(target)
     deadline = Deadline.after(LOOK_SECONDS)
@@ -177,7 +178,7 @@ def recorded(target: Target, *, cri_socket: str = "") -> Mapping[str, object]:
     tree = CgroupTree(looked_at, facts.hierarchy)
     paths = _cgroups_of_pods(tree, deadline)
     kubelet = _kubelet(looked_at, deadline)
-    containers, runtimes = _containers(looked_at, kubelet, cri_socket, deadline)
+    containers, runtimes, why = _containers(looked_at, kubelet, cri_socket, deadline)
     names = (*knobs_of(facts.node.cgroup_version), *_COUNTS, *(_USE if facts.hierarchy.mounts.get("") else ()))
     reading = tree.read_cgroups(paths, names, deadline=deadline)
     first = {name: tree.read_first_processes(paths, name, deadline=deadline) for name in (OOM_SCORE_ADJ, "comm")}
@@ -189,6 +190,7 @@ def recorded(target: Target, *, cri_socket: str = "") -> Mapping[str, object]:
         "node": _node(facts.node) | versions,
         **_told(looked_at, kubelet, deadline),
         "containers": containers,
+        "notes": {"containers": why} if why else {},
         "machine": {"cgroup_mount": {"options": RECURSIVE_PROTECTION if facts.hierarchy.is_recursive else "rw"}},
         "cgroups": _files(reading, first, ended),
     }
@@ -323,8 +325,8 @@ def drop_ins_of(target: Target, folder: str, deadline: Deadline) -> dict[str, ob
 
 def _containers(
     target: Target, kubelet: _Kubelet, cri_socket: str, deadline: Deadline
-) -> tuple[dict[str, list[str]], dict[str, object]]:
-    """By id the pod's name, the container's and the pod's uid; and the node's runtimes."""
+) -> tuple[dict[str, list[str]], dict[str, object], str]:
+    """By id the pod's name, the container's and the pod's uid; the node's runtimes; and why one did not answer."""
     endpoint = kubelet.options.get("container-runtime-endpoint", "").removeprefix("unix://")
     found: dict[str, list[str]] = {}
     runtimes: dict[str, object] = {}
@@ -332,13 +334,19 @@ def _containers(
     there = tuple(dict.fromkeys(listening(target, *sockets, deadline=deadline)))
     if not there:
         raise nothing_listens(target, sockets)
+    why = ""
     for socket in there:
-        with target.forward(socket) as local, connect(local, name=socket, deadline=deadline) as runtime:
-            listed = runtime.running(deadline=deadline)
-            found |= {id_: [pod, name or SANDBOX, uid] for id_, (pod, name, uid) in listed.items()}
-            if listed or not runtimes:
-                runtimes = dict(_versions(target, runtime, deadline))
-    return found, runtimes
+        try:
+            with target.forward(socket) as local, connect(local, name=socket, deadline=deadline) as runtime:
+                listed = runtime.running(deadline=deadline)
+                found |= {id_: [pod, name or SANDBOX, uid] for id_, (pod, name, uid) in listed.items()}
+                if listed or not runtimes:
+                    runtimes = dict(_versions(target, runtime, deadline))
+        except MachineryError as error:
+            if cri_socket:
+                raise
+            why = error.what
+    return found, runtimes, why
 
 
 def _versions(target: Target, runtime: CriRuntime, deadline: Deadline) -> Iterator[tuple[str, object]]:

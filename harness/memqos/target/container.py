@@ -36,8 +36,31 @@ while data := there.recv(65536):
     os.write(1, data)
 """
 
-_CARRY = ("sh", "-c", 'command -v socat >/dev/null && exec socat - "UNIX-CONNECT:$1"; exec python3 -c "$2" "$1"', "sh")
-"""Connects its input and output with a socket, by socat or python3, whichever the node has."""
+_SPEAK_PERL = """\
+use IO::Select; use IO::Socket::UNIX;
+my $there = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die "$ARGV[0]: $!";
+my $both = IO::Select->new(\\*STDIN, $there);
+while ($both->count) {
+  for my $from ($both->can_read) {
+    my $done = sysread($from, my $data, 65536);
+    if ($from == $there) { exit unless $done; }
+    elsif (!$done) { $both->remove($from); shutdown($there, 1); next; }
+    my ($to, $at) = ($from == $there ? \\*STDOUT : $there, 0);
+    while ($at < $done) { $at += syswrite($to, $data, $done - $at, $at) || exit; }
+  }
+}
+"""
+_CARRY = (
+    "sh",
+    "-c",
+    """\
+command -v socat >/dev/null && exec socat - "UNIX-CONNECT:$1"
+command -v python3 >/dev/null && exec python3 -c "$2" "$1"
+exec perl -e "$3" "$1"
+""",
+    "sh",
+)
+"""Connects its input and output with a socket, by socat, python3 or perl: nodes of kind have perl alone."""
 
 
 class _Opens(Protocol):
@@ -59,7 +82,7 @@ def bridged(target: _Opens, remote_socket: str, local: Path) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 while True:
                     connection, _ = listener.accept()
-                    program = target.open([*_CARRY, remote_socket, _SPEAK])
+                    program = target.open([*_CARRY, remote_socket, _SPEAK, _SPEAK_PERL])
                     programs.append(program)
                     _join(connection, program)
 
@@ -91,6 +114,8 @@ def _join(connection: socket.socket, program: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(OSError), connection, back:
             while data := os.read(back.fileno(), _CHUNK):
                 connection.sendall(data)
+            # Closing alone leaves the other thread's recv, and so the connection, open.
+            connection.shutdown(socket.SHUT_RDWR)
 
     for carry in (out, home):
         threading.Thread(target=carry, name="memqos-bridge", daemon=True).start()

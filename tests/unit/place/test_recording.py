@@ -13,11 +13,12 @@ import pytest
 
 from memqos.catalog.recorded_trees import tree_of
 from memqos.clock import Deadline
-from memqos.errors import EnvironmentNotAbleError, ManifestError, TargetError
+from memqos.errors import EnvironmentNotAbleError, MachineryError, ManifestError, TargetError
 from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.model.path import CgroupPath
 from memqos.place import recording
 from memqos.place.recording import ReadOnlyTarget, recorded
+from memqos.runtime.base import gone
 from memqos.runtime.proto import cri_pb2
 from memqos.target.local import LocalTarget
 from tests.live_node import CONFIG, NODE, LiveNode, live_node
@@ -73,6 +74,21 @@ def test_a_node_without_a_listening_runtime_is_reported(node: LiveNode) -> None:
     node.listens = ""
     with pytest.raises(EnvironmentNotAbleError, match="no container runtime listens on /run/containerd"):
         recorded(node.target)
+
+
+def test_a_runtime_that_does_not_answer_is_noted_unless_it_was_named(
+    node: LiveNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: Any, name: str, **__: Any) -> None:
+        raise gone(name, "Version", "it closed the connection", data={})
+
+    monkeypatch.setattr(recording, "connect", silent)
+    document = recorded(node.target)
+    assert document["notes"] == {"containers": f"{node.listens} does not answer: it closed the connection"}
+    assert document["containers"] == {}
+    assert tree_of(document, "fake://").release == "v1.27.7"
+    with pytest.raises(MachineryError, match="does not answer"):
+        recorded(node.target, cri_socket=node.listens)
 
 
 def test_only_a_given_socket_is_queried(node: LiveNode) -> None:

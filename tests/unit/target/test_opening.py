@@ -1,7 +1,10 @@
 """From URLs to connections, with programs on PATH that record how they were called."""
 
 import contextlib
+import os
+import shutil
 import socket
+import sys
 import threading
 from pathlib import Path
 
@@ -136,10 +139,29 @@ def test_a_program_that_carries_and_is_not_installed_is_named(tmp_path):
         target.run(["true"], deadline=soon())
 
 
-def test_a_socket_inside_is_bridged_with_every_byte_both_ways(tmp_path):
+def only(folder, *programs):
+    """A command line that starts programs which find nothing but these in their PATH."""
+    (folder / "bin").mkdir()
+    for name in programs:
+        # The python3 in PATH may be a script that needs other programs.
+        found = os.path.realpath(sys.executable) if name == "python3" else shutil.which(name)
+        (folder / "bin" / name).symlink_to(found)
+    return ["env", f"PATH={folder / 'bin'}"]
+
+
+def test_a_connection_that_nothing_can_carry_ends_at_once(tmp_path):
+    target = ContainerTarget(only(tmp_path, "sh"), address="docker://here", folder=tmp_path)
+    with target.forward(str(tmp_path / "server")) as local, socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(30)
+        client.connect(str(local))
+        assert client.recv(1) == b""
+
+
+@pytest.mark.parametrize("program", ["python3", "perl"])
+def test_a_socket_inside_is_bridged_with_every_byte_both_ways(tmp_path, program):
     """Several connections at a time, one of which the other side ends, as with a gRPC client."""
     sent = bytes(range(256)) * 2000
-    target = ContainerTarget(["env"], address="docker://here", folder=tmp_path)
+    target = ContainerTarget(only(tmp_path, "sh", program), address="docker://here", folder=tmp_path)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "server"))
         server.listen()
