@@ -17,6 +17,7 @@ from memqos.enactor.kubelet.supervisor import Supervisor, serve
 from memqos.engine.answer import verdict
 from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.verdict import judged_files
+from memqos.errors import RuntimeCallError
 from memqos.model.node import CgroupDriver, ReservationPolicy
 from memqos.model.path import ROOT, CgroupPath
 from tests.stand_in_kubelet import Containers, StandInKubelet
@@ -61,11 +62,15 @@ class Sandboxes:
     def __init__(self, uids):
         self.uids = uids
         self.removed = []
+        self.refusals = 0
 
     def sandboxes(self, **_):
         return {f"sandbox-{uid}": uid for uid in self.uids}
 
     def remove_sandbox(self, sandbox, **_):
+        if self.refusals:
+            self.refusals -= 1
+            raise RuntimeCallError("RemovePodSandbox: the container is being removed.")
         self.removed.append(sandbox.id)
 
 

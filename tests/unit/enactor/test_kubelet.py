@@ -19,7 +19,7 @@ from memqos.engine.answer.verdict import judged_files
 from memqos.engine.plan import Refusal
 from memqos.engine.releases.release import Variant
 from memqos.engine.resize import resize_pods
-from memqos.errors import EnactorNotAbleError, MachineryError
+from memqos.errors import EnactorNotAbleError, MachineryError, RuntimeCallError
 from memqos.model.knob import Knob
 from memqos.model.node import ReservationPolicy
 from memqos.model.path import ROOT
@@ -147,6 +147,20 @@ def test_many_pods_are_removed_without_the_kubelet_and_the_next_plan_finds_none_
         again = enacted.admit(next_order, appears=lambda _: None)
         assert wrong_files(bench, next_order, again) == set()
         assert not [path for path in bench.cgroups.snapshot() if many[0].uid.replace("-", "_") in str(path)]
+
+
+@pytest.mark.parametrize(("refusals", "is_removed"), [(3, True), (4, False)])
+def test_a_sandbox_that_the_runtime_does_not_remove_at_once_is_tried_again(refusals, is_removed):
+    bench = Bench()
+    order = order_of(bench, pods=(WEB,))
+    with enactor_on(bench) as enactor:
+        enacted = enactor.begin("test")
+        enacted.bring(order)
+        enacted.admit(order, appears=lambda _: None)
+        enactor.runtime.refusals = refusals
+        with contextlib.nullcontext() if is_removed else pytest.raises(RuntimeCallError, match="being removed"):
+            enacted.clear()
+    assert enactor.runtime.removed == ([f"sandbox-{WEB.uid}"] if is_removed else [])
 
 
 def test_a_few_pods_are_removed_through_the_kubelet():

@@ -14,6 +14,7 @@ from memqos.clock import Deadline
 from memqos.enactor.base import AdmittedPod
 from memqos.enactor.kubelet.pod_status import Json, sandbox_of
 from memqos.enactor.kubelet.session import KubeletSession
+from memqos.errors import RuntimeCallError
 from memqos.model.path import CgroupPath
 from memqos.runtime.base import KubeletsRuntime, SandboxHandle
 from memqos.target.base import checked
@@ -25,6 +26,8 @@ _END_SECONDS = 180.0
 _CALL_SECONDS = 60.0
 _AT_A_TIME = 8
 _SANDBOXES_AT_A_TIME = 4
+_TRIES = 4
+_REST_SECONDS = 1.0
 _MOST_BY_KUBELET = 3
 """A kubelet takes longer to remove more than these than to start again: on an emulated machine eleven seconds for each
 pod, and thirty to start."""
@@ -113,7 +116,16 @@ class Removal:
         self.session.order("delete", names=[(one["namespace"], one["name"]) for one in leaving], grace=grace)
 
     def _remove_sandbox(self, sandbox: SandboxHandle) -> None:
-        self.runtime.remove_sandbox(sandbox, deadline=Deadline.after(_END_SECONDS))
+        """Remove a sandbox, again if the runtime refuses: containerd does while it still removes a container of it."""
+        deadline = Deadline.after(_END_SECONDS)
+        for _ in range(_TRIES - 1):
+            try:
+                self.runtime.remove_sandbox(sandbox, deadline=deadline)
+            except RuntimeCallError:
+                deadline.clock.sleep(_REST_SECONDS)
+            else:
+                return
+        self.runtime.remove_sandbox(sandbox, deadline=deadline)
 
     def _items(self) -> list[Json]:
         return self.session.objects("v1", "pods")
