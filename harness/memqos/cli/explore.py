@@ -138,7 +138,7 @@ command = click.Command(
         click.Option(
             ["--against"],
             metavar="RUNTIME|PROFILE",
-            help="Also try every example on this runtime or profile, and report differences.",
+            help="Also try every example on this runtime (a name or a path) or profile, and report differences.",
         ),
         click.Option(
             ["--kubelet-config"],

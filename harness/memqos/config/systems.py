@@ -7,14 +7,14 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from memqos.config.runtime_files import RuntimeFile
+from memqos.config.runtime_files import RuntimeFile, without_paths
 from memqos.config.settings import Settings
-from memqos.config.table import oci_runtime
+from memqos.config.table import oci_runtime, runtime_prefix
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver
 from memqos.model.topology import topology_name
 
-__all__ = ["SystemKey", "address_of", "named_runtime_files", "one_oci_runtime", "systems_of"]
+__all__ = ["SystemKey", "address_of", "named_runtime_files", "one_oci_runtime", "systems_of", "with_another_runtime"]
 
 
 class SystemKey(NamedTuple):
@@ -111,3 +111,23 @@ def named_runtime_files(settings: Settings) -> tuple[RuntimeFile, ...]:
             )
         found[name] = replace(file, name=name)
     return tuple(found.values())
+
+
+def with_another_runtime(settings: Settings, runtime: str, *, option: str) -> tuple[Settings, Settings]:
+    """The settings with their one runtime, and the same with another one, a name or a path.
+
+    The files of both are in the second if the other one has a file: then the first has only its own.
+    option: where the other one is given. Raises UsageError for the same runtime, and for an invalid path.
+    """
+    [mine] = settings.runtime
+    name = f"oci:{runtime}" if mine.startswith("oci:") and not runtime_prefix(runtime) else runtime
+    [other], files = without_paths([name if runtime_prefix(name) else f"containerd+{name}"], option)
+    if other == mine:
+        raise UsageError(f"{option} names the runtime itself, {mine}.", next_step="Name another one.")
+    named = [replace(file, name=file.name or oci_runtime(mine)) for file in settings.runtime_binary]
+    own = [file for file in named if file.name != oci_runtime(other)]
+    if not files and len(own) == len(named):
+        return settings, replace(settings, runtime=(other,))
+    return replace(settings, runtime_binary=tuple(own)), replace(
+        settings, runtime=(other,), runtime_binary=(*named, *files)
+    )

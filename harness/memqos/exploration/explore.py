@@ -16,7 +16,7 @@ import yaml
 from memqos.catalog.profiles import profile_names
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.config.settings import Settings
-from memqos.config.systems import systems_of
+from memqos.config.systems import systems_of, with_another_runtime
 from memqos.config.table import SETTINGS
 from memqos.engine.answer.finding import Finding, Setter
 from memqos.engine.releases.release import Release
@@ -105,9 +105,12 @@ def opened_system(settings: Settings, *, enactor: str, against: str = "", notice
     none. Raises UsageError if the settings name several systems; otherwise as `Stations.opened`.
     """
     mine, other = _systems(settings, against)
+    [key], [other_key] = systems_of(mine), systems_of(other)
+    if other.runtime_binary != mine.runtime_binary:
+        # One machine has the files of both.
+        mine = other = dataclasses.replace(other, runtime=(*mine.runtime, *other.runtime))
     builds = check_places(mine)
     check_host(mine)
-    [key], [other_key] = systems_of(mine), systems_of(other)
     prepare_places(mine, progress=notices)
     if against:
         prepare_places(other, progress=notices)
@@ -165,12 +168,7 @@ def _systems(settings: Settings, against: str) -> tuple[Settings, Settings]:
         return settings, settings
     if against in profile_names() and not settings.target:
         return settings, dataclasses.replace(settings, image=None, profile=(against,))
-    [runtime] = settings.runtime
-    name = f"oci:{against}" if runtime.startswith("oci:") and ":" not in against else against
-    name = name if ":" in name or "+" in name else f"containerd+{name}"
-    if name == runtime:
-        raise UsageError(f"--against names the runtime itself, {runtime}.", next_step="Name another one.")
-    return settings, dataclasses.replace(settings, runtime=(name,))
+    return with_another_runtime(settings, against, option="--against")
 
 
 FORMAT = 1

@@ -6,7 +6,7 @@ import pytest
 
 from memqos.config.runtime_files import RuntimeFile, runtime_file
 from memqos.config.settings import resolve
-from memqos.config.systems import named_runtime_files, systems_of
+from memqos.config.systems import named_runtime_files, systems_of, with_another_runtime
 from memqos.errors import UnknownNameError, UsageError
 from memqos.place.opening import check_places
 
@@ -103,3 +103,35 @@ def test_a_name_that_a_file_or_a_package_brings_is_taken(tmp_path):
     program.chmod(0o755)
     check_places(resolve({"runtime": "oci:youki", "runtime_binary": [str(program)]}, {}))
     check_places(resolve({"runtime": "oci:youki", "guest_file": [f"{program}:/usr/local/bin/youki:755"]}, {}))
+
+
+@pytest.mark.parametrize(("given", "against", "mine", "other"), [
+    ({"runtime": "oci:runc"}, "crun", [], ("oci:crun", [])),
+    ({"runtime": "runc"}, "crun", [], ("containerd+crun", [])),
+    ({"runtime": "oci:runc"}, "b/youki", [], ("oci:youki", [("youki", "b/youki")])),
+    ({"runtime": "runc"}, "b/youki", [], ("containerd+youki", [("youki", "b/youki")])),
+    ({"runtime": "oci:runc"}, "oci:b/youki", [], ("oci:youki", [("youki", "b/youki")])),
+    (
+        {"runtime": "oci:runc", "runtime_binary": ["./r"]},
+        "b/youki",
+        [("runc", "r")],
+        ("oci:youki", [("runc", "r"), ("youki", "b/youki")]),
+    ),
+    ({"runtime": "oci:runc", "runtime_binary": ["youki=y"]}, "youki", [], ("oci:youki", [("youki", "y")])),
+    ({"runtime": "oci:runc", "runtime_binary": ["./r"]}, "crun", [("", "r")], ("oci:crun", [("", "r")])),
+])  # fmt: skip
+def test_another_runtime_brings_its_own_file(given, against, mine, other):
+    one, second = with_another_runtime(resolve(given, {}), against, option="--against")
+
+    def files(settings):
+        return [(file.name, str(file.path)) for file in settings.runtime_binary]
+
+    assert files(one) == mine
+    assert (second.runtime, files(second)) == ((other[0],), other[1])
+
+
+def test_another_runtime_is_another():
+    with pytest.raises(UsageError, match=r"--against names the runtime itself, oci:runc\."):
+        with_another_runtime(resolve({"runtime": "oci:runc"}, {}), "runc", option="--against")
+    with pytest.raises(UsageError, match="no valid runtime name"):
+        with_another_runtime(resolve({"runtime": "oci:runc"}, {}), "b/a b", option="--against")
