@@ -309,6 +309,12 @@ _YOUKI = {
         sentence="With the cgroupfs driver youki appends a unified key to the cgroup's path without a check, so "
         "../memory.max sets the limit of the pod; seen with 0.7.0.",
     ),
+    "youki/update-ignores-options": Fault(
+        runtime=YOUKI,
+        sentence="youki update accepts options such as --memory and --cpu-quota, and ignores all but --pids-limit; seen "
+        "with 0.7.0.",
+        upstream="youki-dev/youki#3678, youki-dev/youki#147",
+    ),
     "youki/scope-takes-no-sets": Fault(
         runtime=YOUKI,
         sentence="With the systemd driver youki sends sets of CPUs and NUMA nodes as arrays of 64-bit numbers, where "
