@@ -311,8 +311,8 @@ _YOUKI = {
     ),
     "youki/update-ignores-options": Fault(
         runtime=YOUKI,
-        sentence="youki update accepts options such as --memory and --cpu-quota, and ignores all but --pids-limit; seen "
-        "with 0.7.0.",
+        sentence="youki update accepts options such as --memory and --cpu-quota, and ignores all but --pids-limit; "
+        "seen with 0.7.0.",
         upstream="youki-dev/youki#3678, youki-dev/youki#147",
     ),
     "youki/scope-takes-no-sets": Fault(

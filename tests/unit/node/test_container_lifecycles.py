@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.translate.runtimes import TRIXIE
-from memqos.engine.translate.versions import CRI_RUNTIMES, traits_of_program
+from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.versions import CRI_RUNTIMES, traits_of_program, unmodelled_traits
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.node.requests.lifecycle import LifecycleVerbs
 from memqos.place.fake import FakePlace
+from memqos.runtime.base import Capability
 from tests.unit.node.asked import deviating, verbs_asked_of
-from tests.unit.node.lives import EVERYTHING, Lives, Verb, asked
+from tests.unit.node.lives import EVERYTHING, PASSING_HUGE_PAGES, Lives, Verb, asked
 
 
 @pytest.fixture(autouse=True)
@@ -202,6 +203,28 @@ class ScoresExecs(Lives):
     def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> Any:
         self.fake.exec_score = 0
         return self.fake.exec(handle, argv, deadline=deadline)
+
+
+class ScoresExecsWithoutDaemon(ScoresExecs):
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return self.fake.capabilities - {Capability.CRI}
+
+
+YOUKI = dataclasses.replace(PASSING_HUGE_PAGES, oci=unmodelled_traits("youki", "0.7.0"))
+NO_EXEC = "youki 0.7.0 is not modelled, and the OCI runtime specification has no exec"
+
+
+@pytest.mark.parametrize(("kind", "runtimes", "why_not"), [
+    (ScoresExecs, YOUKI, ""),
+    (ScoresExecsWithoutDaemon, YOUKI, NO_EXEC),
+    (ScoresExecsWithoutDaemon, PASSING_HUGE_PAGES, ""),
+])  # fmt: skip
+def test_the_score_of_an_exec_is_the_daemons_or_that_of_a_known_runtime(
+    kind: type[Lives], runtimes: Runtimes, why_not: str
+) -> None:
+    [score] = [one for one in asked(VERBS["exec"], kind, runtimes=runtimes) if one.knob == "oom_score_adj of exec"]
+    assert (score.verdict, score.why_not) == (Verdict.NOT_OBSERVABLE if why_not else Verdict.DEVIATES, why_not)
 
 
 class ForgetsUpdatesOfTheSecond(Lives):

@@ -39,6 +39,7 @@ __all__ = [
     "stand_in",
     "unmodelled",
     "unspecified",
+    "without_exec",
     "without_update",
 ]
 
@@ -168,6 +169,11 @@ def _has_swap_limit(asked: OciResources) -> bool:
 def without_update(oci: Traits) -> str:
     """Why nothing is expected of an update, or of a file that it does not name, with a runtime that is not modelled."""
     return f"{oci} is not modelled, and the OCI runtime specification has no update"
+
+
+def without_exec(oci: Traits) -> str:
+    """Why nothing is expected of a process that an OCI runtime's exec starts, "" for a runtime that is modelled."""
+    return "" if oci.modelled else f"{oci} is not modelled, and the OCI runtime specification has no exec"
 
 
 def not_modelled(runtimes: Runtimes) -> Iterator[str]:

@@ -15,6 +15,7 @@ from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, PROCESSES
 from memqos.engine.translate.requested import requested
+from memqos.engine.translate.specification import without_exec
 from memqos.errors import RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
@@ -25,6 +26,7 @@ from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.ends import check_ended, nonconforming
 from memqos.node.requests.reported import stock_of
 from memqos.runtime.base import (
+    Capability,
     ContainerHandle,
     ContainerSpec,
     ContainerState,
@@ -221,10 +223,17 @@ class Containers:
             "" if ended == "0" else f"the program ended with {ended}",
         )
         inside = f"in {where}" if where else "there" if seen else "none"
+        # A CRI server passes the score on with the process.
+        is_cri = Capability.CRI in self.requests.runtime.capabilities
+        of_score = "" if is_cri else without_exec(self.requests.kubelet.runtimes.oci)
         return [
             observed("exec", "0", ended),
             observed(f"{PROCESSES} of exec", "there", inside, cgroup=str(path), why_not=failed),
-            *([observed(f"{OOM_SCORE_ADJ} of exec", str(score), scores, cgroup=str(path))] if seen else []),
+            *(
+                [observed(f"{OOM_SCORE_ADJ} of exec", str(score), scores, cgroup=str(path), why_not=of_score)]
+                if seen
+                else []
+            ),
         ]
 
     def _scores_in(self, path: CgroupPath) -> Mapping[int, str]:

@@ -19,6 +19,7 @@ from memqos.engine.translate.specification import (
     specified_writes,
     stand_in,
     unmodelled,
+    without_exec,
 )
 from memqos.engine.translate.versions import RuntimeName, newer_than_modelled, traits_of, unmodelled_traits
 from memqos.model.cri import ContainerResources
@@ -151,6 +152,11 @@ def test_what_a_runtime_may_refuse(asked, driver, words):
     assert words in why
     assert bool(why) is bool(words)
     assert refusal_left_open(asked, RUNC, CgroupDriver(driver)) == ""
+
+
+def test_no_exec_is_specified():
+    assert without_exec(YOUKI) == "youki 0.6 is not modelled, and the OCI runtime specification has no exec"
+    assert without_exec(RUNC) == ""
 
 
 def test_a_unified_entry_is_a_file_name():
