@@ -65,7 +65,7 @@ class Keys:
 
 
 def fingerprint(profile: Profile, client_public: str) -> str:
-    """What the image depends on, as 12 hexadecimal digits: profile, commands, and the client's key.
+    """What the image depends on, as 12 hexadecimal digits: profile, commands, container images, and the client's key.
 
     The mirror is not included: it has the same packages as any other, only newer ones as time passes.
     """
@@ -77,6 +77,7 @@ def fingerprint(profile: Profile, client_public: str) -> str:
         "client": client_public,
         "commands": [ENVIRONMENT, install, IN_MEMORY, PACK, compile_arguments("gcc", (), "")],
         "disk": DISK_BYTES,
+        "container": container_image("any", b"", architecture=profile.architecture.name),
     }
     if profile.init is not None:
         extract = extract_arguments("mmdebstrap", profile, Mirror(), mode="", target="", database="", stale=False)
@@ -256,7 +257,8 @@ def container_image(program: str, binary: bytes, *, architecture: str) -> bytes:
             "architecture": architecture,
             "os": "linux",
             "created": EPOCH,
-            "config": {"Entrypoint": [f"/{program}"], "WorkingDir": "/"},
+            # youki starts nothing without PATH, though the entry point is an absolute path.
+            "config": {"Entrypoint": [f"/{program}"], "Env": ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"], "WorkingDir": "/"},
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
             "history": [{"created": EPOCH, "created_by": "memqos"}],
         }

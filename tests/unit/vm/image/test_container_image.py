@@ -28,7 +28,11 @@ def test_archive_is_coherent():
     assert manifest["Config"] == hashlib.sha256(files[manifest["Config"]]).hexdigest() + ".json"
     (layer,) = manifest["Layers"]
     assert config["rootfs"]["diff_ids"] == ["sha256:" + hashlib.sha256(files[layer]).hexdigest()]
-    assert config["config"]["Entrypoint"] == ["/memload"]
+    assert config["config"] == {
+        "Entrypoint": ["/memload"],
+        "Env": ["PATH=/usr/sbin:/usr/bin:/sbin:/bin"],
+        "WorkingDir": "/",
+    }
     assert (config["os"], config["architecture"]) == ("linux", "amd64")
 
 
