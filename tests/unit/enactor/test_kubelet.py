@@ -23,7 +23,7 @@ from memqos.errors import EnactorNotAbleError, MachineryError, RuntimeCallError
 from memqos.model.knob import Knob
 from memqos.model.node import ReservationPolicy
 from memqos.model.path import ROOT
-from memqos.model.pod import Resources
+from memqos.model.pod import ContainerKind, Resources
 from memqos.model.quantity import Quantity
 from memqos.node.behaviour.watch import kubelets_refusal
 from memqos.runtime.base import Mount
@@ -253,6 +253,23 @@ def test_a_memory_backed_volume_is_mounted_by_all_containers():
     ]
     mounts = [{"name": "one", "mountPath": "/one"}, {"name": "two", "mountPath": "/two"}]
     assert [one["volumeMounts"] for one in (*found["initContainers"], *found["containers"])] == [mounts, mounts]
+
+
+@pytest.mark.parametrize(
+    ("release", "stored"),
+    [
+        ("1.27", [("s", ["hold", "5"], None), ("i", ["hold", "3"], None)]),
+        ("1.36", [("s", ["hold"], "Always"), ("i", ["hold", "3"], None)]),
+    ],
+)
+def test_a_sidecar_ends_under_a_kubelet_that_takes_it_for_an_init_container(release, stored):
+    given = pod("web", init=True)
+    [init] = given.init_containers
+    init = dataclasses.replace(init, name="i", args=("hold", "3"))
+    sidecar = dataclasses.replace(init, name="s", args=("hold",), kind=ContainerKind.SIDECAR)
+    given = dataclasses.replace(given, init_containers=(sidecar, init))
+    found = pod_manifest(given, Bench().node.kubelet(kubelet(release)), {})["spec"]["initContainers"]
+    assert [(one["name"], one["args"], one.get("restartPolicy")) for one in found] == stored
 
 
 def test_a_pod_has_the_requests_that_an_api_server_derives_from_limits():

@@ -6,7 +6,8 @@ The configuration has a case's settings, and defaults that tests need.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from memqos.enactor.base import MemoryVolume
@@ -110,6 +111,9 @@ def _amounts(amounts: ResourceList | None) -> dict[str, str] | None:
     return None if amounts is None else {name: str(amount) for name, amount in amounts.items()}
 
 
+_INIT_SECONDS = "5"
+"""As long as the init containers of the catalogue's pods take: they are read meanwhile."""
+
 NODE_NAME = "memqos"
 RUNTIME_CLASS = "memqos"
 """The RuntimeClass whose handler is the runtime under test."""
@@ -125,7 +129,9 @@ def pod_manifest(
     Pods use the host's network, since the machine has no network plugin, and restartPolicy Never. Priority and overhead
     are those of the admitted pod.
     """
-    pod = seen_by(pod, kubelet)
+    stored = seen_by(pod, kubelet)
+    sidecars = {one.name for one in pod.init_containers if one.kind is ContainerKind.SIDECAR}
+    pod = stored if kubelet.sidecars else replace(stored, init_containers=tuple(_ending(stored, sidecars)))
     spec: dict[str, Any] = {
         "nodeName": NODE_NAME,
         "hostNetwork": True,
@@ -156,6 +162,13 @@ def pod_manifest(
         "spec": spec,
         "status": {"phase": "Pending", "qosClass": str(pod_qos(pod, pod_level=kubelet.pod_level))},
     }
+
+
+def _ending(pod: Pod, sidecars: Collection[str]) -> Iterator[Container]:
+    """The init containers of a release without sidecars: those that were sidecars end, else the pod would not start."""
+    for one in pod.init_containers:
+        ends = one.name in sidecars and one.args[-1:] == ("hold",)
+        yield replace(one, args=(*one.args, _INIT_SECONDS)) if ends else one
 
 
 def resized_manifest(
