@@ -307,6 +307,10 @@ class SpeaksCri(Protocol):
         """ListPodSandboxStats with this sandbox's id."""
         ...
 
+    def listed(self, *, deadline: Deadline) -> frozenset[str]:
+        """ListPodSandbox and ListContainers: the ids of all sandboxes and containers, in any state."""
+        ...
+
 
 @runtime_checkable
 class SpeaksDocker(Protocol):

@@ -343,6 +343,12 @@ class CriRuntime:
         reply = self._call("ListPodSandbox", cri_pb2.ListPodSandboxRequest(), cri_pb2.ListPodSandboxResponse, deadline)
         return {item.id: item.metadata.uid for item in reply.items}
 
+    def listed(self, *, deadline: Deadline) -> frozenset[str]:
+        """ListPodSandbox and ListContainers: the ids of all sandboxes and containers, in any state."""
+        pods = self._call("ListPodSandbox", cri_pb2.ListPodSandboxRequest(), cri_pb2.ListPodSandboxResponse, deadline)
+        inside = self._call("ListContainers", cri_pb2.ListContainersRequest(), cri_pb2.ListContainersResponse, deadline)
+        return frozenset(one.id for one in pods.items) | frozenset(one.id for one in inside.containers)
+
     def foreign_sandboxes(self, *, deadline: Deadline) -> tuple[str, ...]:
         """ListPodSandbox: NAMESPACE/NAME of every sandbox that memqos did not create, running or not."""
         reply = self._call("ListPodSandbox", cri_pb2.ListPodSandboxRequest(), cri_pb2.ListPodSandboxResponse, deadline)

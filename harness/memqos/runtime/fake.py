@@ -210,6 +210,10 @@ class FakeRuntime:
         """The values of this sandbox alone."""
         return [FakeRuntime.sandbox_stats(self, sandbox, deadline=deadline)]
 
+    def listed(self, *, deadline: Deadline) -> frozenset[str]:  # noqa: ARG002
+        """The ids of all sandboxes and containers that were not removed."""
+        return frozenset([*self._sandboxes, *self._containers])
+
     def _stats_of(self, container_id: str) -> Mapping[str, object]:
         return {"attributes": {"id": container_id}, **self._cgroups.stats(self._containers[container_id].cgroup)}
 

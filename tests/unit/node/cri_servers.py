@@ -290,6 +290,24 @@ class FailsToList(Speaks):
         raise RuntimeCallError("no.", data={"method": "list", "code": "UNKNOWN", "details": "failed"})
 
 
+class FailsToCount(Speaks):
+    def stats(self, handle: Any, *, deadline: Any) -> Any:
+        raise RuntimeCallError("no.", data={"method": "stats", "code": "UNKNOWN", "details": "failed"})
+
+    def sandbox_stats(self, sandbox: Any, *, deadline: Any) -> Any:
+        raise RuntimeCallError("no.", data={"method": "stats", "code": "UNKNOWN", "details": "failed"})
+
+
+class RemovesNoContainer(Speaks):
+    def remove(self, handle: Any, *, deadline: Any) -> None:
+        pass
+
+
+class RemovesNoSandbox(Speaks):
+    def remove_sandbox(self, sandbox: Any, *, deadline: Any) -> None:
+        pass
+
+
 class ForgetsTheScore(Speaks):
     def status(self, handle: Any, *, deadline: Any) -> Any:
         told = self.fake.status(handle, deadline=deadline)

@@ -26,6 +26,7 @@ from tests.unit.node.cri_servers import (
     DropsEarlyUpdates,
     EndsAndRefuses,
     ExecsElsewhere,
+    FailsToCount,
     FailsToExec,
     FailsToList,
     FailsToUpdateSandboxes,
@@ -50,6 +51,8 @@ from tests.unit.node.cri_servers import (
     RefusesExecs,
     RefusesLateUpdates,
     Remembers,
+    RemovesNoContainer,
+    RemovesNoSandbox,
     RunsForEver,
     SaysAPeriod,
     SaysError,
@@ -171,6 +174,10 @@ def test_a_runtime_may_refuse_a_limit_below_usage() -> None:
         (ListsNothing, "pod-stats-of-containers", {"entries"}),
         (ListsTwice, "listed-stats", {"entries"}),
         (FailsToList, "listed-pod-stats", {"entries"}),
+        (FailsToCount, "stats-usage", {"ContainerStats"}),
+        (FailsToCount, "pod-stats", {"PodSandboxStats"}),
+        (RemovesNoContainer, "removed-is-not-listed", {"ListContainers"}),
+        (RemovesNoSandbox, "removed-is-not-listed", {"ListPodSandbox"}),
         (ListsTooMuch, "listed-stats-more", {"available", "page faults", "major page faults"}),
         (ListsTooMuch, "pod-stats-of-containers-more", {"available", "page faults", "major page faults"}),
         (ListsTooMuch, "listed-pod-stats-page-faults", {"page faults", "major page faults"}),
@@ -238,7 +245,7 @@ def test_a_runtime_without_lists_is_not_observable() -> None:
     [found] = asked(VERBS["listed-pod-stats"], DoesNotList)
     assert (found.verdict, found.why_not) == (
         Verdict.NOT_OBSERVABLE,
-        "the runtime does not list statistics: unknown method",
+        "the runtime does not support it: unknown method",
     )
 
 

@@ -310,6 +310,7 @@ def test_a_list_of_running_pods(service: Service, runtime: CriRuntime) -> None:
         "id-runs": ("p1", "runs", "u1"),
         "id-stays": ("p2", "stays", "u2"),
     }
+    assert runtime.listed(deadline=soon()) == {"s1", "s2", "id-runs", "id-ended", "id-stays", "id-of-nobody"}
 
 
 def test_statistics_omit_what_the_runtime_omits(service: Service, runtime: CriRuntime) -> None:

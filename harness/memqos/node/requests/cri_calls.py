@@ -65,6 +65,13 @@ Source: containerd sandboxContainerSpec, DefaultSandboxCPUshares and DefaultSand
 _POD = ContainerResources(memory_limit_in_bytes=96 * _MIB, cpu_shares=512, cpu_quota=50000, cpu_period=100000)
 
 
+def _refused(knob: str, expected: str, error: RuntimeCallError) -> Finding:
+    """The finding about a call that the runtime refuses; not observable for one that it does not have."""
+    details = error.data["details"]
+    why = f"the runtime does not support it: {details}" if error.data["code"] == "UNIMPLEMENTED" else ""
+    return observed(knob, expected, f"refused: {details}", why_not=why)
+
+
 @dataclasses.dataclass(frozen=True)
 class CriVerbs:
     """The verbs of suites about CRI alone; each returns the findings of one claim."""
@@ -178,7 +185,8 @@ class CriVerbs:
         def ask() -> Mapping[str, object]:
             return _mapping(self.containers.cri.sandbox_stats(self.containers.sandbox, deadline=soon()).get("linux"))
 
-        return self._figures(names, pod.planned.cgroup.path, ask, subject=Subject(level=Level.POD, pod=pod.pod.name))
+        subject = Subject(level=Level.POD, pod=pod.pod.name)
+        return self._answered("PodSandboxStats", names, pod.planned.cgroup.path, ask, subject=subject)
 
     def _asked_of_list(self, names: Sequence[str], handle: ContainerHandle) -> Sequence[Finding]:
         def entries() -> Sequence[Mapping[str, object]]:
@@ -220,19 +228,29 @@ class CriVerbs:
         try:
             figures = self._figures(names, path, ask, subject=subject)
         except RuntimeCallError as error:
-            said = f"refused: {error.data['details']}"
-            why = f"the runtime does not list statistics: {error.data['details']}"
-            return [observed("entries", "1", said, why_not=why if error.data["code"] == "UNIMPLEMENTED" else "")]
+            return [_refused("entries", "1", error)]
         counted = observed("entries", "1", str(len(own)), cgroup=str(path))
         return [counted, *(figures if own else [])]
 
     def _asked_of_stats(self, names: Sequence[str], handle: ContainerHandle) -> Sequence[Finding]:
-        return self._figures(
-            names,
-            self.containers.cgroup_of(handle),
-            lambda: self.containers.cri.stats(handle, deadline=soon()),
-            subject=SUBJECT,
-        )
+        path = self.containers.cgroup_of(handle)
+        ask = functools.partial(self.containers.cri.stats, handle, deadline=soon())
+        return self._answered("ContainerStats", names, path, ask, subject=SUBJECT)
+
+    def _answered(
+        self,
+        method: str,
+        names: Sequence[str],
+        path: CgroupPath,
+        ask: Callable[[], Mapping[str, object]],
+        *,
+        subject: Subject,
+    ) -> Sequence[Finding]:
+        """As `_figures`; one finding about the method if the runtime refuses it."""
+        try:
+            return self._figures(names, path, ask, subject=subject)
+        except RuntimeCallError as error:
+            return [_refused(method, "answered", error)]
 
     def _figures(
         self, names: Sequence[str], path: CgroupPath, ask: Callable[[], Mapping[str, object]], *, subject: Subject
@@ -380,6 +398,19 @@ class CriVerbs:
         return [*kept, self.requests.nothing_left(pod, below)]
 
     @verb
+    def forgets(self) -> Sequence[Finding]:
+        """A container is not listed after RemoveContainer, nor a sandbox after RemovePodSandbox."""
+        with self.containers.second_sandbox("removed") as sandbox:
+            with self.containers.running(LIMITED, sandbox=sandbox) as handle:
+                pass
+            inside = self.containers.cri.listed(deadline=soon())
+        after = self.containers.cri.listed(deadline=soon())
+        return [
+            observed(method, "not listed", "listed" if id_ in ids else "not listed")
+            for method, id_, ids in (("ListContainers", handle.id, inside), ("ListPodSandbox", sandbox.id, after))
+        ]
+
+    @verb
     def sandbox_updated(self) -> Sequence[Finding]:
         """UpdatePodSandboxResources writes no interface file: the pod's cgroup is the kubelet's."""
         pod = self.requests.pod
@@ -389,10 +420,7 @@ class CriVerbs:
                 self.containers.sandbox, overhead=_POD, resources=_POD, deadline=soon()
             )
         except RuntimeCallError as error:
-            why = f"the runtime does not support it: {error.data['details']}"
-            said = f"refused: {error.data['details']}"
-            why_not = why if error.data["code"] == "UNIMPLEMENTED" else ""
-            return [observed("UpdatePodSandboxResources", "taken", said, why_not=why_not)]
+            return [_refused("UpdatePodSandboxResources", "taken", error)]
         return self.requests.kept(before, self.requests.neighbours(pod))
 
     @verb
