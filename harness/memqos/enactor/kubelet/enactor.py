@@ -386,7 +386,7 @@ class KubeletEnactment:
         sandbox_id = next((one for one, uid in found.items() if uid == planned.uid), "")
         admitted.sandbox = sandbox_of(planned, sandbox_id, handler=self._kubelet.handler)
         admitted.failure = never_ran(admitted, status)
-        kinds = {one.name: one.kind for one in admitted.pod.all_containers}
+        kinds = {one.name: one.kind for one in planned.containers}
         restarts = {one["name"]: one.get("restartCount", 0) for one in container_statuses(status)}
         for name, container_id in container_ids(status).items():
             if kinds.get(name) is ContainerKind.INIT:
