@@ -83,6 +83,8 @@ def test_a_kubelet_may_be_for_one_chapter(tmp_path):
         "v1.36-static-groups": "numa",
         "v1.36-off": "lifecycle",
         "v1.37-off": "lifecycle",
+        "v1.27-low-factor": "throttling",
+        "v1.32-single-process": "limits",
     }
 
 
