@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import shlex
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +35,7 @@ from memqos.node.requests.differential import differences
 from memqos.ownership import temporary_folder
 from memqos.place.opening import check_host, check_places, prepare_places
 from memqos.plain_file import read_plain
+from memqos.threads import repeatedly
 
 __all__ = ["Comparison", "Order", "Progress", "explored", "explored_engine"]
 
@@ -291,27 +291,16 @@ class Progress:
             self._last = SYSTEM_CLOCK.now()
             self._say(f"memqos: {progress_line(session)}; {session.doing}", err=True)
 
-    @contextlib.contextmanager
-    def beating(self, session: Session) -> Iterator[None]:
+    def beating(self, session: Session) -> contextlib.AbstractContextManager[None]:
         """Until the context ends, a batch that takes long is reported meanwhile."""
-        ends = threading.Event()
 
         def beat() -> None:
-            while not ends.wait(self._beat):
-                now = SYSTEM_CLOCK.now()
-                if now - self._last >= self._beat:
-                    minutes, tried = (now - self._begun) / 60, session.counts.pods
-                    self._say(
-                        f"memqos: {minutes:.1f} min: {session.doing or 'starting'}; {tried} pods before", err=True
-                    )
+            now = SYSTEM_CLOCK.now()
+            if now - self._last >= self._beat:
+                minutes, tried = (now - self._begun) / 60, session.counts.pods
+                self._say(f"memqos: {minutes:.1f} min: {session.doing or 'starting'}; {tried} pods before", err=True)
 
-        thread = threading.Thread(target=beat, name="memqos heartbeat", daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            ends.set()
-            thread.join()
+        return repeatedly(beat, every=self._beat, name="memqos heartbeat")
 
 
 def progress_line(session: Session) -> str:

@@ -20,7 +20,7 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
-from memqos.engine.translate.requested import CRI_FIELDS
+from memqos.engine.translate.requested_files import CRI_FIELDS
 from memqos.errors import UnknownNameError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import ABSENT, Knob

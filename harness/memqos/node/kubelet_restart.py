@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -11,10 +10,11 @@ from memqos.cgroupfs.hierarchy import Hierarchy
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Setter, Verdict, subject_of
 from memqos.engine.plan import Plan, PlannedCgroup
-from memqos.errors import EnactorNotAbleError, MachineryError
+from memqos.errors import EnactorNotAbleError
 from memqos.model.knob import Absent, Knob
 from memqos.probe.looks import Look, Said
-from memqos.probe.sampler import Sampler, Sampling
+from memqos.probe.sampler import Sampler
+from memqos.threads import repeatedly
 
 __all__ = ["ProtectionWatch", "protected_classes", "protection_watched"]
 
@@ -96,29 +96,11 @@ def protection_watched(sampler: Sampler, hierarchy: Hierarchy, plan: Plan) -> It
     watch = ProtectionWatch(plan, hierarchy)
     with sampler.open([plan.node.path], list(_PROTECTIONS)) as sampling:
         watch.said += sampling.look(deadline=Deadline.after(_CALL_SECONDS))
-        with _read_beside(sampling, watch.said):
+
+        def read() -> None:
+            # The sampling's buffer does not hold what it says for minutes.
+            watch.said.extend(sampling.next(seconds=0))
+
+        with repeatedly(read, every=_EVERY_SECONDS, name="memqos protection"):
             yield watch
         watch.said += sampling.look(deadline=Deadline.after(_CALL_SECONDS))
-
-
-@contextlib.contextmanager
-def _read_beside(sampling: Sampling, said: list[Said]) -> Iterator[None]:
-    """Until the context ends, a thread takes what the sampling says, whose buffer would not hold it for minutes."""
-    ends, errors = threading.Event(), list[MachineryError]()
-
-    def read() -> None:
-        try:
-            while not ends.wait(_EVERY_SECONDS):
-                said.extend(sampling.next(seconds=0))
-        except MachineryError as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=read, name="memqos protection", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ends.set()
-        thread.join()
-    if errors:
-        raise errors[0]

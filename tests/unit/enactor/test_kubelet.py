@@ -9,9 +9,8 @@ import pytest
 
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.clock import Deadline
-from memqos.enactor.base import MemoryVolume, Steering
+from memqos.enactor.base import Steering
 from memqos.enactor.contract import EnactorCase, check_enactor_contract
-from memqos.enactor.kubelet.documents import pod_manifest
 from memqos.enactor.kubelet.supervisor import Supervisor, serve
 from memqos.engine.answer.finding import Setter, Verdict
 from memqos.engine.answer.succession import succession
@@ -19,11 +18,10 @@ from memqos.engine.answer.verdict import judged_files
 from memqos.engine.plan import Refusal
 from memqos.engine.releases.release import Variant
 from memqos.engine.resize import resize_pods
-from memqos.errors import EnactorNotAbleError, MachineryError, RuntimeCallError
+from memqos.errors import EnactorNotAbleError, MachineryError
 from memqos.model.knob import Knob
 from memqos.model.node import ReservationPolicy
 from memqos.model.path import ROOT
-from memqos.model.pod import ContainerKind, Resources
 from memqos.model.quantity import Quantity
 from memqos.node.behaviour.watch import kubelets_refusal
 from memqos.runtime.base import Mount
@@ -127,54 +125,6 @@ def test_objects_are_read_again_only_where_they_have_changed():
         assert sent[-1]["items"] == []
 
 
-def test_many_pods_are_removed_without_the_kubelet_and_the_next_plan_finds_none_of_them():
-    """Twenty pods took a kubelet on an emulated machine four minutes."""
-    bench = Bench()
-    many = [pod(f"web{number}", memory) for number, memory in enumerate(["16Mi"] * 7)]
-    order, next_order = order_of(bench, pods=many), order_of(bench)
-    with enactor_on(bench) as enactor:
-        enactor.runtime.uids = [one.uid for one in many]
-        enacted = enactor.begin("test")
-        enacted.bring(order)
-        admitted = enacted.admit(order, appears=lambda _: None)
-        assert wrong_files(bench, order, admitted) == set()
-        enacted.clear()
-        assert enactor.session.config is None
-        assert enactor.session.objects("v1", "pods") == []
-        assert sorted(enactor.runtime.removed) == sorted(f"sandbox-{one.uid}" for one in many)
-        assert enacted.pods == {}
-        enacted.bring(next_order)
-        again = enacted.admit(next_order, appears=lambda _: None)
-        assert wrong_files(bench, next_order, again) == set()
-        assert not [path for path in bench.cgroups.snapshot() if many[0].uid.replace("-", "_") in str(path)]
-
-
-@pytest.mark.parametrize(("refusals", "is_removed"), [(3, True), (4, False)])
-def test_a_sandbox_that_the_runtime_does_not_remove_at_once_is_tried_again(refusals, is_removed):
-    bench = Bench()
-    order = order_of(bench, pods=(WEB,))
-    with enactor_on(bench) as enactor:
-        enacted = enactor.begin("test")
-        enacted.bring(order)
-        enacted.admit(order, appears=lambda _: None)
-        enactor.runtime.refusals = refusals
-        with contextlib.nullcontext() if is_removed else pytest.raises(RuntimeCallError, match="being removed"):
-            enacted.clear()
-    assert enactor.runtime.removed == ([f"sandbox-{WEB.uid}"] if is_removed else [])
-
-
-def test_a_few_pods_are_removed_through_the_kubelet():
-    bench = Bench()
-    order = order_of(bench)
-    with enactor_on(bench) as enactor:
-        enacted = enactor.begin("test")
-        enacted.bring(order)
-        enacted.admit(order, appears=lambda _: None)
-        enacted.clear()
-        assert enactor.session.config is not None
-        assert enactor.session.objects("v1", "pods") == []
-
-
 def test_a_kubelet_that_starts_none_of_its_pods_is_given_no_more():
     """It took 4 minutes for each four of them, and a chapter of 17 pods seemed to hang."""
     bench = Bench()
@@ -238,57 +188,6 @@ def test_rules_that_no_kubelet_follows_are_not_for_a_kubelet():
     drafted = dataclasses.replace(order, kubelet=dataclasses.replace(order.kubelet, variant=Variant.DRAFT))
     with enactor_on(bench) as enactor, pytest.raises(EnactorNotAbleError, match="variant 'draft'"):
         enactor.begin("test").bring(drafted)
-
-
-def test_a_memory_backed_volume_is_mounted_by_all_containers():
-    volumes = [
-        MemoryVolume(name="one", container_path="/one"),
-        MemoryVolume(name="two", container_path="/two", size_limit="8Mi"),
-    ]
-    under = Bench().node.kubelet(kubelet("1.36", **TIERED))
-    found = pod_manifest(pod("web", init=True), under, {}, volumes)["spec"]
-    assert found["volumes"] == [
-        {"name": "one", "emptyDir": {"medium": "Memory"}},
-        {"name": "two", "emptyDir": {"medium": "Memory", "sizeLimit": "8Mi"}},
-    ]
-    mounts = [{"name": "one", "mountPath": "/one"}, {"name": "two", "mountPath": "/two"}]
-    assert [one["volumeMounts"] for one in (*found["initContainers"], *found["containers"])] == [mounts, mounts]
-
-
-@pytest.mark.parametrize(
-    ("release", "stored"),
-    [
-        ("1.27", [("s", ["hold", "5"], None), ("i", ["hold", "3"], None)]),
-        ("1.36", [("s", ["hold"], "Always"), ("i", ["hold", "3"], None)]),
-    ],
-)
-def test_a_sidecar_ends_under_a_kubelet_that_takes_it_for_an_init_container(release, stored):
-    given = pod("web", init=True)
-    [init] = given.init_containers
-    init = dataclasses.replace(init, name="i", args=("hold", "3"))
-    sidecar = dataclasses.replace(init, name="s", args=("hold",), kind=ContainerKind.SIDECAR)
-    given = dataclasses.replace(given, init_containers=(sidecar, init))
-    found = pod_manifest(given, Bench().node.kubelet(kubelet(release)), {})["spec"]["initContainers"]
-    assert [(one["name"], one["args"], one.get("restartPolicy")) for one in found] == stored
-
-
-def test_a_pod_has_the_requests_that_an_api_server_derives_from_limits():
-    """A kubelet derives none: without them the oom_score_adj of its containers is 999; the stand-in fails it."""
-    bench = Bench()
-    limit = Resources(requests={}, limits={"memory": Quantity.parse("64Mi")})
-    [container] = WEB.containers
-    bare = dataclasses.replace(WEB, resources=limit, containers=(dataclasses.replace(container, resources=limit),))
-    order = order_of(bench, pods=(bare,))
-    with enactor_on(bench) as enactor:
-        pods = enactor.begin("test")
-        pods.bring(order)
-        admitted = pods.admit(order, appears=lambda _: None)
-        assert admitted[WEB.uid].failure is None
-        assert not wrong_files(bench, order, admitted)
-    stored = {"requests": {"memory": "64Mi"}, "limits": {"memory": "64Mi"}}
-    found = pod_manifest(bare, order.kubelet, {})
-    assert [found["spec"]["resources"], found["spec"]["containers"][0]["resources"]] == [stored, stored]
-    assert found["status"]["qosClass"] == "Burstable"
 
 
 def test_a_kubelet_that_exits_at_start_is_reported_with_its_logs_errors():

@@ -4,15 +4,13 @@ import dataclasses
 import datetime
 import json
 import threading
-import time
 
 import pytest
 
 from memqos.enactor.base import MemoryVolume
 from memqos.engine.answer.finding import Setter, Verdict
-from memqos.errors import EnactorNotAbleError, TargetError
+from memqos.errors import EnactorNotAbleError
 from memqos.model.node import ReservationPolicy
-from memqos.model.path import CgroupPath
 from memqos.model.pod import Resources
 from memqos.model.quantity import Quantity
 from memqos.node.kubelet import KubeletVerbs
@@ -129,71 +127,6 @@ def test_a_class_that_the_kubelet_restores_conforms_and_one_that_it_leaves_devia
         [left] = on(bench, population).repairs_classes()
         assert (left.verdict, left.expected, left.observed) == (Verdict.DEVIATES, "33554432", "1048576")
         assert left.set_by is Setter.KUBELET
-
-
-def watched(bench, population, *values):
-    """What a watch finds while memory.low of the class is written, one value after another."""
-    [path] = [one for one in bench.cgroups.snapshot() if str(one) == BURSTABLE]
-    with on(bench, population).protection_watched() as watch:
-        for value in values:
-            bench.cgroups.put(path, "memory.low", value)
-            time.sleep(0.3)
-    found = {(str(one.cgroup), one.knob): one for one in watch.stays()}
-    assert found.keys() == {("/kubepods.slice", "memory.min"), (BURSTABLE, "memory.low")}
-    assert found["/kubepods.slice", "memory.min"].verdict is Verdict.CONFORMS
-    return found[BURSTABLE, "memory.low"]
-
-
-def test_protection_that_stays_during_a_restart_conforms(bench):
-    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
-        assert watched(bench, population).verdict is Verdict.CONFORMS
-
-
-@pytest.mark.parametrize(
-    ("values", "observed"), [(["0", "33554432"], "0"), (["0"], "0"), (["4096", "0", "33554432"], "4096, 0")]
-)
-def test_protection_that_is_lost_during_a_restart_deviates_though_it_comes_back(bench, values, observed):
-    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
-        found = watched(bench, population, *values)
-    assert (found.verdict, found.expected, found.observed) == (Verdict.DEVIATES, "33554432", observed)
-    assert str(found.subject) == "kubepods-burstable.slice, while the kubelet restarts"
-
-
-def test_protection_of_a_class_that_is_removed_during_a_restart_deviates(bench):
-    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
-        with on(bench, population).protection_watched() as watch:
-            bench.cgroups.remove(CgroupPath.parse(BURSTABLE))
-            time.sleep(0.3)
-        [found] = [one for one in watch.stays() if one.cgroup == BURSTABLE]
-    assert (found.verdict, found.observed) == (Verdict.DEVIATES, "no file")
-
-
-def test_protection_that_was_wrong_before_a_restart_proves_nothing(bench):
-    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
-        watched(bench, population, "4096")
-        found = watched(bench, population, "33554432")
-    assert (found.verdict, found.why_not) == (Verdict.NOT_OBSERVABLE, "before the restart memory.low was 4096.")
-
-
-def test_a_watch_over_a_restart_needs_a_configuration_that_protects(bench):
-    with bench.node.admitted([WEB], kubelet("1.36")) as population:
-        with on(bench, population).protection_watched() as watch:
-            pass
-        with pytest.raises(EnactorNotAbleError, match="protects no QoS class"):
-            watch.stays()
-
-
-def test_a_watch_that_breaks_during_a_restart_is_an_error(bench):
-    def is_lost(**_):
-        raise TargetError("the machine is gone.")
-
-    def watched_without_machine(population):
-        with on(bench, population).protection_watched():
-            bench.sampler.opened[-1].next = is_lost
-            time.sleep(0.3)
-
-    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population, pytest.raises(TargetError, match="gone"):
-        watched_without_machine(population)
 
 
 def test_a_pod_s_foreign_value_must_stay(bench):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memqos.catalog.requests import AnyRequestCase, OciRequestCase
@@ -29,11 +29,9 @@ from memqos.engine.translate.requested import (
     oom_score_adj_of,
     requested,
     requested_again,
-    requested_cgroup,
-    requested_settings,
-    scope_cgroup,
+    resources_of,
 )
-from memqos.engine.translate.resources import OciResources
+from memqos.engine.translate.requested_files import requested_cgroup, requested_settings, scope_cgroup
 from memqos.engine.translate.specification import unspecified
 from memqos.engine.translate.versions import Feature
 from memqos.errors import MachineryError, NonconformanceError, RuntimeCallError
@@ -403,7 +401,7 @@ class Requests:
         text = files.get(Knob.PIDS_MAX)
         return Unnamed(
             judged=judged,
-            begun=huge_pages_of(_resources_of(container.requests)),
+            begun=huge_pages_of([one for one in map(resources_of, container.requests) if one is not None]),
             requested=requested_settings(container, judged),
             tasks_max=self.settings.tasks_max if isinstance(text, str) and text.strip() != "max" else "",
             baseline=self._baseline(pod) if any(map(is_unknown_file, files)) else {},
@@ -488,12 +486,6 @@ class Requests:
             raise nonconforming(outside)
         if late:
             raise late
-
-
-def _resources_of(requests: Iterable[AnyRequest]) -> list[ContainerResources | OciResources]:
-    """The requests in the words that can express limits of huge pages."""
-    asked = [request.resources if isinstance(request, OciRequest) else request for request in requests]
-    return [one for one in asked if isinstance(one, ContainerResources | OciResources)]
 
 
 def _checks(case: AnyRequestCase) -> bool:

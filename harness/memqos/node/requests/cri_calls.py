@@ -5,24 +5,23 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memqos.catalog.requests import RequestCase
 from memqos.cgroupfs import parse
-from memqos.clock import SYSTEM_CLOCK
-from memqos.engine.answer.finding import Finding, Subject
-from memqos.engine.plan import Level
+from memqos.engine.answer.finding import Finding
 from memqos.engine.translate.requested import requested, requested_again
 from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.node.behaviour.oom import OOM_EXIT_CODE, exit_code_of_kill, reason_of_another_end, reason_of_kill
-from memqos.node.pods.refusal import NAME, SUBJECT
+from memqos.node.pods.refusal import NAME
 from memqos.node.requests.container_requests import Requests
-from memqos.node.requests.containers import HELD, HELD_IN_ALL, OF_EACH_KIND, Containers, exec_end, observed, soon
-from memqos.node.requests.reported import FILES, asked_in_all, figure_finding, text_of, unrequested
+from memqos.node.requests.containers import HELD, Containers, exec_end, observed, soon
+from memqos.node.requests.cri_statistics import LIMIT, LIMITED, Statistics, part_of, refused_call
+from memqos.node.requests.reported import asked_in_all, text_of, unrequested
 from memqos.node.requests.verbs import verb
 from memqos.runtime.base import ContainerHandle, ContainerState
 from memqos.target.base import checked
@@ -31,17 +30,11 @@ from memqos.workload.command import PROGRAM, Anon, Hold, arguments
 __all__ = ["CriVerbs"]
 
 _MIB = 1 << 20
-LIMIT = 48 * _MIB
-"""The limit of a container whose programs use memory, without swap."""
 TOO_MUCH = 64 * _MIB
 SCORE = 500
 """An oom_score_adj that no process has by itself."""
 GONE = "its cgroup is gone"
-LIMITED = ContainerResources(memory_limit_in_bytes=LIMIT, memory_swap_limit_in_bytes=LIMIT)
-_LOOKS = 3
 _NANOSECONDS = 10**9
-_APART = 0.7
-"""Seconds between two looks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +58,6 @@ Source: containerd sandboxContainerSpec, DefaultSandboxCPUshares and DefaultSand
 _POD = ContainerResources(memory_limit_in_bytes=96 * _MIB, cpu_shares=512, cpu_quota=50000, cpu_period=100000)
 
 
-def _refused(knob: str, expected: str, error: RuntimeCallError) -> Finding:
-    """The finding about a call that the runtime refuses; not observable for one that it does not have."""
-    details = error.data["details"]
-    why = f"the runtime does not support it: {details}" if error.data["code"] == "UNIMPLEMENTED" else ""
-    return observed(knob, expected, f"refused: {details}", why_not=why)
-
-
 @dataclasses.dataclass(frozen=True)
 class CriVerbs:
     """The verbs of suites about CRI alone; each returns the findings of one claim."""
@@ -83,10 +69,14 @@ class CriVerbs:
         """Creates the containers that the verbs look at."""
         return Containers(self.requests)
 
+    @property
+    def _statistics(self) -> Statistics:
+        return Statistics(self.containers)
+
     @verb
     def uses(self, *names: str) -> Sequence[Finding]:
         """ContainerStats of a container at rest. names: of figures."""
-        return self._at_rest(lambda handle: self._asked_of_stats(names, handle))
+        return self._statistics.at_rest(lambda handle: self._statistics.of_container(names, handle))
 
     @verb
     def stats_in_time(self) -> Sequence[Finding]:
@@ -97,7 +87,7 @@ class CriVerbs:
         with self.containers.running(LIMITED, Anon(size=HELD), Hold()) as handle:
             self.containers.settled(handle, HELD)
             before = self._clock()
-            memory = _mapping(self.containers.cri.stats(handle, deadline=soon()).get("memory"))
+            memory = part_of(self.containers.cri.stats(handle, deadline=soon()).get("memory"))
             after = self._clock() + 1
         why = "" if memory else "the runtime's answer has no memory"
         expected = f"{before} s to {after} s"
@@ -112,157 +102,47 @@ class CriVerbs:
     @verb
     def uses_under_load(self, *names: str) -> Sequence[Finding]:
         """ContainerStats of a container while it takes more and more memory."""
-        return self._under_load(lambda handle: self._asked_of_stats(names, handle))
+        return self._statistics.under_load(lambda handle: self._statistics.of_container(names, handle))
 
     @verb
     def pod_uses(self, *names: str) -> Sequence[Finding]:
         """PodSandboxStats of the pod with a container at rest in it, compared with the pod's own cgroup."""
-        return self._at_rest(lambda _: self._asked_of_pod(names))
+        return self._statistics.at_rest(lambda _: self._statistics.of_pod(names))
 
     @verb
     def pod_uses_under_load(self, *names: str) -> Sequence[Finding]:
         """The same while the container takes more and more memory."""
-        return self._under_load(lambda _: self._asked_of_pod(names))
+        return self._statistics.under_load(lambda _: self._statistics.of_pod(names))
 
     @verb
     def lists_uses(self, *names: str) -> Sequence[Finding]:
         """ListContainerStats of the sandbox, with a container at rest in it: one entry, and what its files hold."""
-        return self._at_rest(lambda handle: self._asked_of_list(names, handle))
+        return self._statistics.at_rest(lambda handle: self._statistics.listed(names, handle))
 
     @verb
     def lists_uses_under_load(self, *names: str) -> Sequence[Finding]:
         """The same while the container takes more and more memory."""
-        return self._under_load(lambda handle: self._asked_of_list(names, handle))
+        return self._statistics.under_load(lambda handle: self._statistics.listed(names, handle))
 
     @verb
     def lists_pod_uses(self, *names: str) -> Sequence[Finding]:
         """ListPodSandboxStats of the sandbox: one entry, and what the files of the pod's own cgroup hold."""
-        return self._at_rest(lambda _: self._asked_of_pod_list(names))
+        return self._statistics.at_rest(lambda _: self._statistics.pod_listed(names))
 
     @verb
     def lists_pod_uses_under_load(self, *names: str) -> Sequence[Finding]:
         """The same while a container of the pod takes more and more memory."""
-        return self._under_load(lambda _: self._asked_of_pod_list(names))
+        return self._statistics.under_load(lambda _: self._statistics.pod_listed(names))
 
     @verb
     def pod_counts_uses(self, *names: str) -> Sequence[Finding]:
         """PodSandboxStats with a container at rest in the pod: one entry for it, and what its files hold."""
-
-        def entries() -> Sequence[Mapping[str, object]]:
-            return _containers_in(self.containers.cri.sandbox_stats(self.containers.sandbox, deadline=soon()))
-
-        return self._at_rest(lambda handle: self._asked_of_entries(names, entries, handle))
+        return self._statistics.at_rest(lambda handle: self._statistics.in_pod(names, handle))
 
     @verb
     def lists_pod_counts_uses(self, *names: str) -> Sequence[Finding]:
         """The same for the pod's entry of ListPodSandboxStats."""
-
-        def entries() -> Sequence[Mapping[str, object]]:
-            listed = self.containers.cri.listed_sandbox_stats(self.containers.sandbox, deadline=soon())
-            return [one for pod in listed for one in _containers_in(pod)]
-
-        return self._at_rest(lambda handle: self._asked_of_entries(names, entries, handle))
-
-    def _at_rest(self, look: Callable[[ContainerHandle], Sequence[Finding]]) -> Sequence[Finding]:
-        """One look at a container whose program has its memory, of each kind."""
-        with self.containers.running(LIMITED, *OF_EACH_KIND) as handle:
-            self.containers.settled(handle, HELD_IN_ALL)
-            return look(handle)
-
-    def _under_load(self, look: Callable[[ContainerHandle], Sequence[Finding]]) -> Sequence[Finding]:
-        """Several looks at a container whose program takes more and more memory."""
-        with self.containers.running(LIMITED, Anon(size=HELD, rate=HELD // 8), Hold()) as handle:
-            several = []
-            for _ in range(_LOOKS):
-                several.append(look(handle))
-                # Long enough to grow by more than CPUs have charged ahead: a stale answer is then too small.
-                SYSTEM_CLOCK.sleep(_APART)
-        return [finding for findings in several for finding in findings]
-
-    def _asked_of_pod(self, names: Sequence[str]) -> Sequence[Finding]:
-        pod = self.requests.pod
-
-        def ask() -> Mapping[str, object]:
-            return _mapping(self.containers.cri.sandbox_stats(self.containers.sandbox, deadline=soon()).get("linux"))
-
-        subject = Subject(level=Level.POD, pod=pod.pod.name)
-        return self._answered("PodSandboxStats", names, pod.planned.cgroup.path, ask, subject=subject)
-
-    def _asked_of_list(self, names: Sequence[str], handle: ContainerHandle) -> Sequence[Finding]:
-        def entries() -> Sequence[Mapping[str, object]]:
-            return self.containers.cri.listed_stats(self.containers.sandbox, deadline=soon())
-
-        return self._asked_of_entries(names, entries, handle)
-
-    def _asked_of_pod_list(self, names: Sequence[str]) -> Sequence[Finding]:
-        pod = self.requests.pod
-
-        def entries() -> Sequence[Mapping[str, object]]:
-            listed = self.containers.cri.listed_sandbox_stats(self.containers.sandbox, deadline=soon())
-            return [{**one, **_mapping(one.get("linux"))} for one in listed]
-
-        path, subject = pod.planned.cgroup.path, Subject(level=Level.POD, pod=pod.pod.name)
-        return self._listed(names, entries, self.containers.sandbox.id, path, subject=subject)
-
-    def _asked_of_entries(
-        self, names: Sequence[str], entries: Callable[[], Sequence[Mapping[str, object]]], handle: ContainerHandle
-    ) -> Sequence[Finding]:
-        return self._listed(names, entries, handle.id, self.containers.cgroup_of(handle), subject=SUBJECT)
-
-    def _listed(
-        self,
-        names: Sequence[str],
-        entries: Callable[[], Sequence[Mapping[str, object]]],
-        identity: str,
-        path: CgroupPath,
-        *,
-        subject: Subject,
-    ) -> Sequence[Finding]:
-        """Whether a list has one entry for this container or sandbox, and whether it holds what the files hold."""
-        own: list[Mapping[str, object]] = []
-
-        def ask() -> Mapping[str, object]:
-            own[:] = [one for one in entries() if _mapping(one.get("attributes")).get("id") == identity]
-            return own[0] if own else {}
-
-        try:
-            figures = self._figures(names, path, ask, subject=subject)
-        except RuntimeCallError as error:
-            return [_refused("entries", "1", error)]
-        counted = observed("entries", "1", str(len(own)), cgroup=str(path))
-        return [counted, *(figures if own else [])]
-
-    def _asked_of_stats(self, names: Sequence[str], handle: ContainerHandle) -> Sequence[Finding]:
-        path = self.containers.cgroup_of(handle)
-        ask = functools.partial(self.containers.cri.stats, handle, deadline=soon())
-        return self._answered("ContainerStats", names, path, ask, subject=SUBJECT)
-
-    def _answered(
-        self,
-        method: str,
-        names: Sequence[str],
-        path: CgroupPath,
-        ask: Callable[[], Mapping[str, object]],
-        *,
-        subject: Subject,
-    ) -> Sequence[Finding]:
-        """As `_figures`; one finding about the method if the runtime refuses it."""
-        try:
-            return self._figures(names, path, ask, subject=subject)
-        except RuntimeCallError as error:
-            return [_refused(method, "answered", error)]
-
-    def _figures(
-        self, names: Sequence[str], path: CgroupPath, ask: Callable[[], Mapping[str, object]], *, subject: Subject
-    ) -> Sequence[Finding]:
-        before = self.requests.read([path], FILES).cgroups[path].files
-        answer = ask()
-        after = self.requests.read([path], FILES).cgroups[path].files
-        stock = self.containers.stock
-        return [
-            figure_finding(name, answer, before, after, subject=subject, cgroup=str(path), stock=stock)
-            for name in names
-        ]
+        return self._statistics.at_rest(lambda handle: self._statistics.in_listed_pods(names, handle))
 
     # ---- kills
 
@@ -420,7 +300,7 @@ class CriVerbs:
                 self.containers.sandbox, overhead=_POD, resources=_POD, deadline=soon()
             )
         except RuntimeCallError as error:
-            return [_refused("UpdatePodSandboxResources", "taken", error)]
+            return [refused_call("UpdatePodSandboxResources", "taken", error)]
         return self.requests.kept(before, self.requests.neighbours(pod))
 
     @verb
@@ -505,14 +385,3 @@ class CriVerbs:
     @property
     def _is_containerd(self) -> bool:
         return self.requests.kubelet.runtimes.cri.runtime is RuntimeName.CONTAINERD
-
-
-def _containers_in(pod: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
-    """The entries for containers in the statistics of a pod."""
-    containers = _mapping(pod.get("linux")).get("containers", [])
-    return [_mapping(one) for one in containers] if isinstance(containers, list) else []
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    """A part of an answer; empty if it is missing."""
-    return value if isinstance(value, Mapping) else {}

@@ -5,15 +5,8 @@ from dataclasses import replace
 import pytest
 
 from memqos.engine.plan import Input
-from memqos.engine.translate.requested import (
-    OciRequest,
-    UpdateInput,
-    oom_score_adj_of,
-    requested,
-    requested_again,
-    requested_cgroup,
-    scope_cgroup,
-)
+from memqos.engine.translate.requested import OciRequest, UpdateInput, oom_score_adj_of, requested, requested_again
+from memqos.engine.translate.requested_files import requested_cgroup, scope_cgroup
 from memqos.engine.translate.resources import OciResources, RuntimeHost
 from memqos.engine.translate.runtimes import BUNDLES, Runtimes
 from memqos.engine.translate.versions import OCI_RUNTIMES, traits_of, traits_of_program

@@ -2,13 +2,8 @@
 
 import pytest
 
-from memqos.engine.translate.requested import (
-    OciRequest,
-    requested,
-    requested_again,
-    requested_cgroup,
-    requested_settings,
-)
+from memqos.engine.translate.requested import OciRequest, requested, requested_again
+from memqos.engine.translate.requested_files import requested_cgroup, requested_settings
 from memqos.engine.translate.resources import OciResources, RuntimeHost
 from memqos.engine.translate.runc import set_by_update
 from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
