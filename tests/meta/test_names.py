@@ -1,4 +1,4 @@
-"""A public name means one thing within its package (a folder), and no module is imported by a string."""
+"""A public name means one thing in its package (a folder), no module is too long or imported by a string."""
 
 import ast
 import re
@@ -10,6 +10,10 @@ from tests.meta.test_layers import PACKAGE, modules
 
 ONE_PER_REVISION = ("engine/memory_qos",)
 """Folders of revisions: each module answers the same questions, and a release takes one."""
+
+MOST_LINES = 500
+ONE_FILE = {"harness/memqos/collector/program.py", "harness/memqos/mutants/programs/oci_runtime.py"}
+"""Programs that travel to machines as one file, where nothing can be imported."""
 
 PAGES = "cli"
 """Each module with a page of the command line calls it `command`."""
@@ -57,3 +61,10 @@ def test_no_module_is_imported_by_a_string():
             assert name not in {"import_module", "__import__"}, f"{path}:{node.lineno}: imports a module by a string"
             if isinstance(node, ast.ImportFrom) and node.module == "importlib":
                 assert not {alias.name for alias in node.names} & {"import_module", "__import__"}, path
+
+
+def test_a_module_is_short_enough_to_be_read():
+    root = PACKAGE.parents[1]
+    places = [path for folder in ("harness", "suites", "tests", "tools") for path in (root / folder).rglob("*.py")]
+    long = {path.relative_to(root).as_posix() for path in places if path.read_text().count("\n") > MOST_LINES}
+    assert {path for path in long if "/proto/" not in path} == ONE_FILE
