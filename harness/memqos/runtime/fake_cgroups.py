@@ -59,6 +59,9 @@ _AS_WRITTEN: Mapping[str, str] = {
 }
 """Interface files without rules; any written text is shown."""
 
+_NOT_EMPTIED = (Knob.CPUSET_CPUS, Knob.CPUSET_MEMS)
+"""Once set, never empty again while a process is in the cgroup."""
+
 _UNIFIED_FILES: Mapping[str, str] = {
     **_AS_WRITTEN,
     "memory.current": "0\n",
@@ -209,6 +212,8 @@ class FakeCgroups:
             return
         if name not in list(Knob):
             raise RefusedError("Permission denied")
+        if name in _NOT_EMPTIED and files[name].strip() and not text.strip() and files.get("cgroup.procs", "").strip():
+            raise RefusedError("No space left on device")
         try:
             files[name] = f"{shows(name, text, self.page_size)}\n"
         except ValueError:

@@ -194,7 +194,7 @@ class ForgetsMinInUpdates(Asked):
 class ForgetsZonesInUpdates(Asked):
     def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
         self.fake.update(handle, resources, deadline=deadline)
-        self.cgroups.put(self.path(handle), "cpuset.mems", "")
+        self.cgroups.put(self.path(handle), "cpuset.mems", "0-1")
 
 
 class ClobbersTheNeighbour(Asked):
@@ -230,6 +230,22 @@ def test_what_a_request_did_to_the_pod_is_undone_before_the_next() -> None:
         right = requests.judge(CATALOGUE.request("nothing"))
     assert deviating(wrong) == {"memory.max"}
     assert deviating(right) == set()
+
+
+class WidensTheNeighbour(Asked):
+    def start(self, handle: Any, *, deadline: Any) -> None:
+        self.fake.start(handle, deadline=deadline)
+        if handle.name == "requested":
+            self.cgroups.put(self.path(self.handles[0]), "cpuset.mems", "0-1")
+
+
+def test_what_the_kernel_does_not_take_back_is_judged_all_the_same() -> None:
+    place = FakePlace(runtimes=TRIXIE)
+    runtime: Any = WidensTheNeighbour(place, CgroupDriver.SYSTEMD)
+    node = node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)
+    with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
+        found = requests.judge(CATALOGUE.request("nothing"))
+    assert deviating(found) == {"cpuset.mems"}
 
 
 class ShiftsZones(Asked):
