@@ -74,6 +74,12 @@ class Sandboxes:
         self.removed.append(sandbox.id)
 
 
+def _made(target, folders):
+    for folder in folders:
+        target.put(f"{folder}/.made", b"")
+    return 0, b"", b""
+
+
 @contextlib.contextmanager
 def enactor_on(bench, *, minor=36, binaries=None, dies="", **changes):
     """A kubelet enactor whose kubelet is the stand-in with these changes; dies: the log of one that ends at once."""
@@ -107,7 +113,7 @@ def enactor_on(bench, *, minor=36, binaries=None, dies="", **changes):
             serve(orders, answers, lambda server: Supervisor(server, log.name, launch=launch, fetch=fetch))
 
     bench.target.put("/run/memqos/kubelet/kubelet.log", b"")
-    bench.target.on(("mkdir",), lambda *_: (0, b"", b""))
+    bench.target.on(("mkdir",), lambda argv, *_: _made(bench.target, argv[2:]))
 
     def systemctl(argv, *_):
         if argv[1] == "stop":

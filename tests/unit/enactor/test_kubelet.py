@@ -100,6 +100,14 @@ def test_a_pod_that_the_kubelet_rejects_has_its_reason_and_the_other_runs():
     assert "UnexpectedAdmissionError" in str(admitted[OTHER.uid].failure)
 
 
+def test_the_runtime_is_given_a_network_so_that_the_node_becomes_ready():
+    """Without one a kubelet asks the runtime ten times a second for its first two minutes."""
+    bench = Bench()
+    with enactor_on(bench):
+        network = json.loads(bench.target.take("/etc/cni/net.d/99-memqos.conflist"))
+    assert (network["name"], [one["type"] for one in network["plugins"]]) == ("memqos", ["loopback"])
+
+
 def test_objects_are_read_again_only_where_they_have_changed():
     bench = Bench()
     services = [{"metadata": {"namespace": "default", "name": name}, "spec": {"port": 1}} for name in ("a", "b", "c")]

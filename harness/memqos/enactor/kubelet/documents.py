@@ -126,8 +126,8 @@ def pod_manifest(
 
     mounts: by container name. memory: for all containers.
 
-    Pods use the host's network, since the machine has no network plugin, and restartPolicy Never. Priority and overhead
-    are those of the admitted pod.
+    Pods use the host's network, since the machine has no working network plugin, and restartPolicy Never. Priority and
+    overhead are those of the admitted pod.
     """
     stored = seen_by(pod, kubelet)
     sidecars = {one.name for one in pod.init_containers if one.kind is ContainerKind.SIDECAR}
