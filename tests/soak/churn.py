@@ -66,6 +66,7 @@ def parser() -> argparse.ArgumentParser:
     words.add_argument("--profile", default="trixie")
     words.add_argument("--runtime", default="containerd+runc")
     words.add_argument("--driver", default="systemd")
+    words.add_argument("--topology", default="eight-cpus")
     return words
 
 
@@ -303,7 +304,7 @@ def main(words: Sequence[str]) -> int:
         profile=given.profile,
         runtime=given.runtime,
         driver=given.driver,
-        topology="eight-cpus",
+        topology=given.topology,
         kubelet_binary=str(given.kubelet_binary),
     ) as bench:
         pods = bench.admit("fixtures/pods/best-effort.yaml", kubernetes=release, kubelet_config=given.kubelet_config)
