@@ -12,7 +12,7 @@ from memqos.audits.live import still
 from memqos.audits.node_answers import described
 from memqos.audits.question import Question
 from memqos.catalog.allocation_state import STATUS_MANAGER, checkpoints_of, with_checkpoints, with_status_manager_state
-from memqos.catalog.recorded_contents import Recognised, killers, recognise, with_writers
+from memqos.catalog.recorded_contents import Recognised, killers, named_by_status, recognise, with_writers
 from memqos.catalog.recorded_trees import RecordedTree
 from memqos.enactor.base import Order
 from memqos.engine.admission.entry import admitted
@@ -70,7 +70,7 @@ def sorted_out(found: Recognised, here: Collection[str]) -> AuditedPods:
     """Sort the given pods. here: the uids of all pods with a cgroup in the tree."""
     every = (*found.present, *found.absent)
     ended = {pod.uid for pod in every if pod.has_ended}
-    nodes = {pod.node for pod in found.present if pod.node}
+    nodes = {pod.node for pod in (*found.present, *(one for one in found.absent if one.uid in here)) if pod.node}
     absent = [pod for pod in found.absent if pod.uid not in ended and pod.uid not in here]
     elsewhere = {pod.uid for pod in absent if _is_elsewhere(pod, nodes)}
     begun = [pod for pod in found.absent if pod.uid not in ended and pod.uid in here]
@@ -157,8 +157,9 @@ _RUNTIME_INIT = re.compile(r"\b(?:runc|crun)[\s\0]+(?:init|create)\b|\brunc:\[")
 
 def judged(question: Question) -> Audit:
     """Compare the tree with the plan; UsageError for a recorded state that no kubelet of this configuration accepts."""
-    found = recognise(question.pods, question.tree, static=question.static)
     here = frozenset(_pod_cgroups(question))
+    question = replace(question, tree=named_by_status(question.tree, question.pods, here))
+    found = recognise(question.pods, question.tree, static=question.static)
     found = replace(found, present=tuple(_allocated(pod, question) for pod in found.present))
     sorted_pods = sorted_out(found, here)
     doubts = {**_doubts(sorted_pods.present, question.kubelet), **dict(_unlisted(sorted_pods.present, question.tree))}

@@ -177,6 +177,7 @@ def _containers(node: MappingNode, field: str, place: FieldPath) -> Iterator[Con
         said = mapping(states, state) if state else states
         yield ContainerStatus(
             name=text(one, "name"),
+            id=text(one, "containerID").rpartition("://")[2],
             state=state,
             reason=text(said, "reason"),
             started=text(said, "startedAt") if state is ContainerState.RUNNING else "",

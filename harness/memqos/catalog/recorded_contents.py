@@ -21,15 +21,15 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from memqos.catalog.data import data_root
-from memqos.catalog.recorded_trees import RecordedTree
+from memqos.catalog.recorded_trees import RecordedContainer, RecordedTree
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.plan import Level, Remark
 from memqos.errors import ManifestError
-from memqos.model.pod import Pod
+from memqos.model.pod import ContainerState, Pod
 from memqos.model.reading import NoFile
 from memqos.validation import CheckedFile
 
-__all__ = ["Recognised", "foreign_writers", "killers", "recognise", "with_writers"]
+__all__ = ["Recognised", "foreign_writers", "killers", "named_by_status", "recognise", "with_writers"]
 
 _CONFIG_HASH = 32
 _RANDOM = "[bcdfghjklmnpqrstvwxz2456789]{5}"
@@ -59,6 +59,26 @@ class Recognised:
     ids: Mapping[tuple[str, str], str]
     strangers: tuple[str, ...]
     ambiguous: frozenset[str] = frozenset()
+
+
+def named_by_status(tree: RecordedTree, pods: Iterable[Pod], here: Container[str]) -> RecordedTree:
+    """The tree; if it names no container, with those that the status of these pods names and that have a cgroup.
+
+    A sosreport without `crictl inspect` has only their cgroups, which are named by uids and ids. here: the uids of all
+    pods with a cgroup in the tree.
+    """
+    if tree.containers:
+        return tree
+    ids = {part.removesuffix(".scope").rpartition("-")[2] for path in tree.reading.cgroups for part in path.parts}
+    own = [pod for pod in pods if pod.uid in here]
+    containers = [
+        RecordedContainer(id=one.id, pod=pod.name, name=one.name, uid=pod.uid)
+        for pod in own
+        for one in (pod.status.containers.values() if pod.status is not None else ())
+        if one.id and one.id in ids and one.state is ContainerState.RUNNING
+    ]
+    sandboxes = {**{pod.uid: pod.name for pod in own}, **tree.sandboxes}
+    return replace(tree, containers=tuple(containers), sandboxes=sandboxes)
 
 
 def recognise(pods: Iterable[Pod], tree: RecordedTree, *, static: bool = False) -> Recognised:

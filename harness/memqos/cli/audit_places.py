@@ -31,7 +31,7 @@ from memqos.audits.question import AuditOptions, Question, Required
 from memqos.catalog.kubelet_config import load_settings
 from memqos.catalog.recorded_contents import FOREIGN_WRITER
 from memqos.catalog.recorded_trees import RecordedTree, load_tree, tree_of
-from memqos.catalog.support_archives import is_archive
+from memqos.catalog.support_archives import archives_in, is_archive
 from memqos.cli.manifest_options import ManifestOptions
 from memqos.cli.node_options import KubeletOptions, NodeOptions, RuntimeOptions
 from memqos.cli.terminal import say
@@ -176,7 +176,7 @@ class AuditOrder:
 
     def _tree_at(self, place: str) -> RecordedTree:
         if not is_url(place):
-            from memqos.catalog.support_archives import archived, is_archive
+            from memqos.catalog.support_archives import archived
 
             if is_archive(place):
                 return tree_of(archived(place), place, **self._fields())
@@ -245,12 +245,14 @@ def places_in(given: Sequence[str]) -> list[str]:
 
 
 def _in_folder(folder: Path) -> list[str]:
-    names = sorted(one for one in folder.iterdir() if one.name.endswith(_RECORDINGS) and not one.name.startswith("."))
+    names = [one for one in folder.iterdir() if one.name.endswith(_RECORDINGS) and not one.name.startswith(".")]
+    names += archives_in(folder)
     if not names:
         raise UsageError(
-            f"the folder '{folder}' has no recording (*.json).", next_step="Collect nodes into it: memqos collect."
+            f"the folder '{folder}' has no recording (*.json) and no sosreport.",
+            next_step="Collect nodes into it: memqos collect.",
         )
-    return [str(one) for one in names]
+    return [str(one) for one in sorted(names)]
 
 
 def judged_places(order: AuditOrder, places: Sequence[str], *, jobs: int, with_states: bool) -> Judged:

@@ -185,12 +185,14 @@ class Knob(StrEnum):
         text = text.strip("\n ")
         if self in _TEXTS:
             if not _is_list(text):
-                raise ValueError(f"'{text}' is not a list of numbers such as 0-3,5")
+                raise ValueError(f"{_shown(text)} is not a list of numbers such as 0-3,5")
             return Text(text)
+        if not text:
+            raise ValueError("it is empty")
         if self is Knob.CPU_MAX:
             match = re.fullmatch(r"(max|\d{1,20}) (\d{1,20})", text, re.ASCII)
             if not match:
-                raise ValueError(f"'{text}' is not a quota and a period")
+                raise ValueError(f"{_shown(text)} is not a quota and a period")
             return CpuMax(None if match[1] == "max" else int(match[1]), int(match[2]))
         if text == "max" and self not in _ON_V1:
             return MAX
@@ -200,11 +202,20 @@ class Knob(StrEnum):
             # Several lines: the first one shows whether the OOM killer is off, the others are counters.
             text = text.partition("\n")[0].removeprefix("oom_kill_disable ")
         if not re.fullmatch(r"\d{1,20}", text, re.ASCII) or int(text) > _U64_MAX:
-            raise ValueError(f"'{text}' is neither a number nor '{'-1' if self in _ON_V1 else 'max'}'")
+            raise ValueError(f"{_shown(text)} is neither a number nor '{'-1' if self in _ON_V1 else 'max'}'")
         return Number(int(text)) if self in _NUMBERS else Bytes(int(text))
 
 
 _U64_MAX = 2**64 - 1
+_MOST_SHOWN = 60
+
+
+def _shown(text: str) -> str:
+    """The start of a file's text in quotes, with escapes for what does not print."""
+    short = text[:_MOST_SHOWN] + "…" * (len(text) > _MOST_SHOWN)
+    return "'" + "".join(one if one.isprintable() else repr(one)[1:-1] for one in short) + "'"
+
+
 _LIST = re.compile(r"(?:\d{1,6}(?:-\d{1,6})?(?:,\d{1,6}(?:-\d{1,6})?)*)?", re.ASCII)
 
 

@@ -91,7 +91,8 @@ class ContainerState(StrEnum):
 class ContainerStatus:
     """The kubelet's status of one container: an element of `status.containerStatuses` or `initContainerStatuses`.
 
-    state: None if missing. reason: of a waiting or terminated container ("CrashLoopBackOff"). started:
+    id: `containerID` without the runtime's name, "" if missing. state: None if missing. reason: of a waiting or
+    terminated container ("CrashLoopBackOff"). started:
     `state.running.startedAt`, an RFC 3339 time, "" if it does not run. restarts: `restartCount`.
     allocated: `allocatedResources`, the requests that the kubelet has admitted. resources: `resources`, those of the
     running container, or those allocated to one that does not run. Both are None if missing. allocated_limits: the
@@ -100,6 +101,7 @@ class ContainerStatus:
     """
 
     name: str
+    id: str = field(default="", compare=False)
     state: ContainerState | None = None
     reason: str = ""
     started: str = ""

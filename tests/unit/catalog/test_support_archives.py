@@ -17,7 +17,7 @@ from tests.recorded_nodes import CONFIG, recorded_node
 
 DOCUMENT = recorded_node("n1", pods=5, seed=11)
 RPMS = """\
-cri-o-1.36.2-3.el9.x86_64                   Mon
+containerd-2.1.4-3.el9.x86_64               Mon
 openshift-kubelet-4.23.0-202610.el9.x86_64  Mon
 runc-1.3.0-1.el9.x86_64                     Mon
 systemd-257-13.el9.x86_64                   Mon
@@ -83,10 +83,10 @@ def test_a_sosreport_with_the_pods_of_a_must_gather_is_judged(
 def test_a_sosreport_is_a_recording_with_notes(tmp_path: Path) -> None:
     found = archived(packed(sosreport(tmp_path), tmp_path / "sos.tar.xz"))
     assert found["kubelet"] == "v1.36.0"
-    assert found["node"]["cri-o"] == "cri-o 1.36.2"
+    assert found["node"]["containerd"] == "containerd 2.1.4"
     assert found["node"]["swappiness"] == 10
     assert found["source"] == "n1"
-    assert set(found["notes"]) == {"pods", "processes"}
+    assert set(found["notes"]) == {"pods"}
     assert SECRET not in json.dumps({name: one for name, one in found.items() if name != "daemons"})
 
 

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from memqos.model.cri import ContainerResources
@@ -44,7 +46,7 @@ def test_parse(knob, text, value):
      (Knob.CPUSET_CPUS, "0 1"), (Knob.CPUSET_CPUS, "all"), (Knob.CPUSET_MEMS, "0x3"), (Knob.CPUSET_MEMS, "9999999")],
 )  # fmt: skip
 def test_text_that_the_kernel_never_prints(knob, text):
-    with pytest.raises(ValueError, match=r"is not|neither"):
+    with pytest.raises(ValueError, match=r"is not|neither|is empty"):
         knob.parse(text)
 
 
@@ -100,6 +102,22 @@ def test_texts_of_cgroup_v1():
     assert str(UNLIMITED) == "-1"
     assert read_back(Knob.MEMORY_LIMIT_IN_BYTES, Bytes(5000), 4096) == Bytes(4096)
     assert read_back(Knob.HUGETLB_2MB_LIMIT_IN_BYTES, Bytes(0), 4096) == Bytes(0)
+
+
+@pytest.mark.parametrize(
+    ("knob", "text", "why"),
+    [
+        (Knob.MEMORY_MAX, "", "it is empty"),
+        (Knob.CPU_MAX, "\n", "it is empty"),
+        (Knob.MEMORY_MAX, "0\r\n", r"'0\r' is neither a number nor 'max'"),
+        (Knob.MEMORY_MAX, "\0max\n7", r"'\x00max\n7' is neither a number nor 'max'"),
+        (Knob.MEMORY_HIGH, "9" * 61, f"'{'9' * 60}…' is neither a number nor 'max'"),
+        (Knob.CPU_MAX, "7" * 60, f"'{'7' * 60}' is not a quota and a period"),
+    ],
+)
+def test_a_damaged_text_is_shown_in_one_short_line(knob: Knob, text: str, why: str):
+    with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
+        knob.parse(text)
 
 
 def test_the_largest_amounts_read_back_to_the_byte():
