@@ -236,6 +236,10 @@ def _refuse_objects(node: Node, file: str) -> None:
     kind = text(node, "kind") if isinstance(node, MappingNode) else ""
     if kind in {"Node", "NodeList"}:
         raise UsageError(f"this is a {kind}, not a {KIND}.", where=file, next_step="Give it with --node.")
+    if kind == "Status" and isinstance(node, MappingNode):
+        said = text(node, "message") or text(node, "reason") or "no message"
+        what = f"this is an answer of the API server and no {KIND}: {said[:200]}."
+        raise UsageError(what, where=file, next_step=FORMS)
 
 
 def _taken(node: Node, found: _Found) -> bool:
@@ -282,12 +286,18 @@ def _of_kind(node: MappingNode, group: str, kind: str, found: _Found) -> bool:
         found.notes.append(SettingsNote(kind, f"{found.file}:{node.line}", _NODEADM))
     elif kind == "KubeletConfig" and group == "machineconfiguration.openshift.io":
         config = mapping(node, "spec").get("kubeletConfig")
+        if isinstance(config, MappingNode) and config.get(_SIZED) is not None:
+            place = FieldPath(found.file).child("spec").child("kubeletConfig", _SIZED)
+            raise place.error("it is a field of spec, beside kubeletConfig: no kubelet has it.", config.line_of(_SIZED))
         found.configs += [(config, False, found.file)] if isinstance(config, MappingNode) else []
         _systemd_by("OpenShift", found)
         found.notes.append(SettingsNote(kind, f"{found.file}:{node.line}", _OPENSHIFT))
     else:
         return kind == "KubeProxyConfiguration"
     return True
+
+
+_SIZED = "autoSizingReserved"
 
 
 def _k3s(node: MappingNode, found: _Found) -> None:

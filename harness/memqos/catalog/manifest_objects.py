@@ -140,6 +140,9 @@ def _known(kind: str, version: str, node: MappingNode, place: FieldPath) -> str:
     if version in versions:
         return kind
     spot, line = place.child("kind"), node.line_of("kind")
+    if (kind, version) == ("Status", "v1"):
+        said = text(node, "message") or text(node, "reason") or "no message"
+        raise spot.error(f"it is an answer of the API server and no object: {said[:200]}.", line, got=kind)
     if kind in _VERSIONS and version.rpartition("/")[0] in _GROUPS:
         step = f"The API version of a {kind} is {versions[0]}."
         raise spot.error(f"there is no {kind} in {version}.", line, got=kind, next_step=step)

@@ -36,19 +36,24 @@ class ResourceReader:
         limits = self.amounts(node.get("limits"), place.child("limits"), f"{prefix}limits")
         for name, request in requests.items():
             limit = limits.get(name)
-            paged = name.startswith(PREFIX)
+            fixed = name.startswith(PREFIX) or _is_extended(name)
+            kind = "huge pages" if name.startswith(PREFIX) else "extended resources"
             if limit is None:
-                if paged:
-                    raise self._request_error(node, place, name, "huge pages need a limit as well as a request.")
+                if fixed:
+                    raise self._request_error(node, place, name, f"{kind} need a limit as well as a request.")
             elif limit.milli_value < request.milli_value:
                 what = f"the request {request} is above the limit {limit}."
                 raise self._request_error(node, place, name, what, got=str(request))
-            elif paged and request.milli_value != limit.milli_value:
-                what = f"huge pages cannot be overcommitted: the request {request} must equal the limit {limit}."
+            elif fixed and request.milli_value != limit.milli_value:
+                what = f"{kind} cannot be overcommitted: the request {request} must equal the limit {limit}."
                 raise self._request_error(node, place, name, what)
         for name, amount in limits.items():
+            what = ""
             if name.startswith(PREFIX) and not _is_whole(name, amount):
                 what = f"{amount} is not a whole number of huge pages of this size."
+            elif _is_extended(name) and amount.milli_value % 1000:
+                what = f"an extended resource is counted: {amount} is not a whole number."
+            if what:
                 line = int(self.lines[f"{prefix}limits.{name}"].rpartition(":")[2])
                 raise place.child("limits", name).error(what, line)
         return Resources(requests=requests, limits=limits)
@@ -80,6 +85,14 @@ class ResourceReader:
             found[entry.key] = quantity
             self.lines[f"{prefix}.{entry.key}"] = f"{self._file}:{entry.value.line}"
         return found
+
+
+def _is_extended(name: str) -> bool:
+    """Whether the API server counts a resource in whole units and does not overcommit it, as nvidia.com/gpu.
+
+    Source: pkg/apis/core/v1/helper IsExtendedResourceName, validation.validateContainerResourceRequirements.
+    """
+    return "/" in name and "kubernetes.io/" not in name
 
 
 def _is_whole(name: str, amount: Quantity) -> bool:

@@ -231,12 +231,18 @@ def _sequence(node: Node, place: FieldPath) -> SequenceNode:
     return node
 
 
+_QUOTED = re.compile(r"true|false|-?\d{1,20}(\.\d{1,20})?", re.ASCII)
+"""A text in quotes that is another value without them."""
+
+
 def _wrong(node: Node, wanted: str, place: FieldPath) -> ManifestError:
     next_step = ""
     if isinstance(node, ScalarNode):
         got = f"'{node.text[:80]}'"
         if wanted == "a string":
             next_step = f'Put it in quotes: "{node.text[:80]}".'
+        elif isinstance(node.value, str) and _QUOTED.fullmatch(node.value):
+            next_step = f"Write it without quotes: {node.value}."
     else:
         got = "a list" if isinstance(node, SequenceNode) else "a mapping"
     return place.error(f"expected {wanted}, got {got}.", node.line, got=got, next_step=next_step)

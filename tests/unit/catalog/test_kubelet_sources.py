@@ -125,3 +125,32 @@ def test_malformed_kubeadm_arguments_are_ignored():
 def test_nodes_belong_to_another_option(kind):
     with pytest.raises(UsageError, match="Give it with --node"):
         read(f"apiVersion: v1\nkind: {kind}\n")
+
+
+def test_an_error_of_the_api_server_is_shown_as_one():
+    """`kubectl get --raw …/configz > configz.json` of a node that does not exist."""
+    with pytest.raises(
+        UsageError, match=r'an answer of the API server and no KubeletConfiguration: nodes "n7" not found\.'
+    ):
+        read('{"kind":"Status","apiVersion":"v1","status":"Failure","message":"nodes \\"n7\\" not found","code":404}')
+
+
+def test_a_field_of_openshifts_spec_is_no_slip_of_a_kubelets():
+    text = (
+        "apiVersion: machineconfiguration.openshift.io/v1\nkind: KubeletConfig\n"
+        "spec:\n  kubeletConfig:\n    autoSizingReserved: true\n"
+    )
+    with pytest.raises(ManifestError, match=r":5: spec\.kubeletConfig\.autoSizingReserved: it is a field of spec"):
+        read(text)
+
+
+@pytest.mark.parametrize(("line", "step"), [
+    ('memoryThrottlingFactor: "0.9"', "Write it without quotes: 0.9."),
+    ('featureGates: {MemoryQoS: "true"}', "Write it without quotes: true."),
+    ('podPidsLimit: "100"', "Write it without quotes: 100."), ('podPidsLimit: "many"', ""),
+])  # fmt: skip
+def test_a_value_in_quotes_is_a_text(line, step):
+    """The kubelet does not start with these: a string is no number and no bool to its decoder."""
+    with pytest.raises(ManifestError) as caught:
+        read(f"{KUBELET}{line}\n")
+    assert caught.value.next_step == step

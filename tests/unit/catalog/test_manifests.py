@@ -229,6 +229,13 @@ LONG = "1" * 10_000
         (resources("requests:\n  cpu: 2\nlimits:\n  cpu: 1500m"), "p.yaml:10", "2 is above the limit 1500m"),
         (resources("requests: {hugepages-2Mi: 2Mi}\nlimits: {hugepages-2Mi: 4Mi}"), "p.yaml:9", "overcommitted"),
         (resources("requests: {hugepages-2Mi: 2Mi}"), "p.yaml:9", "need a limit as well"),
+        (resources("requests: {nvidia.com/gpu: 1}"), "p.yaml:9", "extended resources need a limit as well"),
+        (
+            resources("requests: {nvidia.com/gpu: 1}\nlimits: {nvidia.com/gpu: 2}"),
+            "p.yaml:9",
+            "extended resources cannot be overcommitted: the request 1 must equal the limit 2",
+        ),
+        (resources("limits: {nvidia.com/gpu: 0.5}"), "p.yaml:9", "0.5 is not a whole number"),
         (resources("limits:\n  memory: 1Gi\n  hugepages-2Mi: 3Mi"), "p.yaml:11", "3Mi is not a whole number of huge"),
         (resources("limits: {memory: 1Gi, hugepages-2MB: 2Mi}"), "p.yaml:9", "2Mi is not a whole number of huge"),
         # unknown fields and wrong types
