@@ -334,7 +334,8 @@ def parse_json(content: bytes, *, file: str, next_step: str = "") -> object:
     try:
         return json.loads(content.decode("utf-8-sig"), parse_constant=_no_number, object_pairs_hook=single)
     except UnicodeDecodeError as problem:
-        raise error(f"byte {problem.start} is not UTF-8.") from None
+        line = content.count(b"\n", 0, problem.start) + 1
+        raise error(f"byte {problem.start} is not UTF-8.", line) from None
     except json.JSONDecodeError as problem:
         # Where a text or object begins that does not end is the column.
         what = problem.msg.removesuffix(" starting at")

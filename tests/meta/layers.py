@@ -94,7 +94,8 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     "place.collecting": frozenset({"errors", "clock", "collector", "place", "target"}),
     "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),
-    "catalog.support_archives": frozenset({"errors", "ownership", "catalog.page_sizes", "collector"}),
+    "catalog.support_archives": frozenset({"errors", "ownership", "catalog.sosreports"}),
+    "catalog.sosreports": frozenset({"errors", "catalog.page_sizes", "collector"}),
     "catalog": frozenset(
         {"errors", "plain_file", "model", "engine", "validation", "vm", "third:msgspec", "third:yaml"}
     ),

@@ -10,9 +10,9 @@ from memqos.audits.explained_values import EarlierState
 from memqos.catalog.allocation_state import CHECKPOINTS, checkpoints_of
 from memqos.catalog.recorded_trees import RecordedTree
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.releases.release import Variant
+from memqos.engine.releases.release import Release, Variant
 from memqos.engine.translate.runtimes import Runtimes
-from memqos.errors import UsageError
+from memqos.errors import UnknownNameError, UsageError
 from memqos.known import KnownDeviation
 from memqos.model.node import CgroupDriver, KubeletSettings, NodeFacts, SettingsNote
 from memqos.model.pod import Pod
@@ -91,6 +91,7 @@ class AuditOptions:
             raise _missing(Required.RELEASE, tree, steps, argument=self.argument)
         if node is None:
             raise _missing(Required.NODE, tree, steps, argument=self.argument)
+        self._check_release(tree)
         settings = self.settings or tree.settings or KubeletSettings()
         if self.settings is not None and tree.settings is not None:
             what = "it replaces the node's configuration, drop-ins and command line"
@@ -112,6 +113,18 @@ class AuditOptions:
             was=was,
             unknown=self._unknown(tree, kubelet),
         )
+
+    def _check_release(self, tree: RecordedTree) -> None:
+        """UnknownNameError that names the recording if it has a release without rules."""
+        if self.release:
+            return
+        try:
+            Release.parse(tree.release)
+        except UnknownNameError as error:
+            step = f"{error.next_step} --kubernetes overrides the recording."
+            raise UnknownNameError(
+                error.what, where=f"{tree.source}: kubelet", next_step=step, data=error.data
+            ) from None
 
     def _unknown(self, tree: RecordedTree, kubelet: Kubelet) -> str:
         """Why the recording may not explain a value."""

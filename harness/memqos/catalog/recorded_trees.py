@@ -26,8 +26,10 @@ from memqos.catalog.allocation_state import (
 )
 from memqos.catalog.kubelet_config import settings_of
 from memqos.catalog.manifests import Manifest, manifests_in
+from memqos.catalog.page_sizes import amounts_of, page_size_of_amounts
 from memqos.catalog.pods import distinct
 from memqos.catalog.recording_format import (
+    COLLECTED,
     FORMAT,
     Daemon,
     Machine,
@@ -58,6 +60,7 @@ __all__ = [
 SANDBOX = "(sandbox)"
 """The container name of a sandbox."""
 _MOST_DIGITS = 15
+_MOUNT = "/sys/fs/cgroup"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,253}", re.ASCII)
 _RELEASE = re.compile(r"v?[0-9]+\.[0-9]+")
 _VERSIONS: Mapping[str, re.Pattern[str]] = {
@@ -164,6 +167,9 @@ def tree_of(
 def _tree(
     data: Mapping[str, Any], found: Recording, file: str, overrides: Sequence[str], flags: Sequence[str]
 ) -> RecordedTree:
+    if found.memqos_collect > COLLECTED:
+        what = f"a newer memqos collected it: format {found.memqos_collect}, and this one reads {COLLECTED}."
+        raise format_error(what, file, "memqos_collect")
     containers = tuple(_containers(found.containers, file))
     checkpoints, damaged = _checkpoints(data, found.checkpoints_unread, file)
     state = found.memory_manager_state
@@ -174,8 +180,8 @@ def _tree(
         reading=Reading(source=file, at=0.0, cgroups=cgroups),
         containers=tuple(one for one in containers if one.name != SANDBOX),
         sandboxes={one.uid: one.pod for one in containers},
-        release=found.kubelet,
-        node=None if node is None else _facts(node, cgroups.values(), file),
+        release=found.kubelet.strip().removeprefix("Kubernetes "),
+        node=None if node is None else _facts(node, cgroups.values(), found.machine.meminfo, file),
         settings=_settings(found, file, overrides, flags),
         pods=_pods(found, file),
         checkpoint=json.dumps(state) if state is not None and state.get("policyName") == "Static" else None,
@@ -189,7 +195,7 @@ def _tree(
         drop_ins_unread=found.drop_ins_unread if found.configz is None else {},
         checkpoints_unread=damaged,
         kubelet_inside=found.kubelet_inside,
-        config_unread=_config_unread(data, found, given=bool(overrides or flags)),
+        config_unread=_config_unread(found, given=bool(overrides or flags)),
         node_name=found.source,
         machine=found.machine,
         daemons=found.daemons,
@@ -200,14 +206,14 @@ def _tree(
     )
 
 
-def _config_unread(data: Mapping[str, Any], found: Recording, *, given: bool) -> str:
+def _config_unread(found: Recording, *, given: bool) -> str:
     """Why the configuration is missing; "" if it is not. given: whether options have fields of it.
 
-    A kubelet without a configuration file has at least a command line.
+    A kubelet without a configuration file has at least flags.
     """
     if found.configz is not None or found.config is not None:
         return ""
-    missing = not given and "unread" not in data and found.drop_ins is None
+    missing = not (given or found.unread or found.drop_ins is not None)
     return found.config_unread or ("the recording does not contain it" if missing else "")
 
 
@@ -350,13 +356,18 @@ def _manifests(pods: list[Any] | dict[str, Any], file: str) -> Iterator[Manifest
         yield from (one for one in found if isinstance(one, Manifest))
 
 
-def _facts(node: RecordedNode, cgroups: Iterable[CgroupReading], file: str) -> NodeFacts:
+def _facts(node: RecordedNode, cgroups: Collection[CgroupReading], meminfo: str, file: str) -> NodeFacts:
     for name in node.numa:
         if not (name.startswith("node") and name[4:].isascii() and name[4:].isdigit() and len(name) <= _MOST_DIGITS):
             raise format_error(f"expected node<number>, got '{name[:40]}'.", file, "node.numa")
     numa_nodes = sorted((int(name[4:]), int(amount)) for name, amount in node.numa.items())
     if node.mem_total_kib < max(1, sum(amount for _, amount in numa_nodes)):
         raise format_error("a node has memory, at least as much as its NUMA nodes.", file, "node.mem_total_kib")
+    amounts = amounts_of(meminfo, ({"memory.current": str(one.files.get("memory.current"))} for one in cgroups))
+    counted = page_size_of_amounts(amounts)
+    if counted is not None and counted[0] < node.page_size:
+        what = f"amounts of memory in the recording are not multiples of {node.page_size} bytes."
+        raise format_error(what, file, "node.page_size")
     counts_swap = any(isinstance(one.files.get(Knob.MEMORY_MEMSW_LIMIT_IN_BYTES), str) for one in cgroups)
     return NodeFacts(
         memory=int(node.mem_total_kib),
@@ -421,9 +432,11 @@ def _cgroups(cgroups: Mapping[str, dict[str, Any]], file: str) -> Iterator[tuple
         raise format_error("it contains no cgroup.", file, "cgroups")
     seen: set[CgroupPath] = set()
     known = False
+    # The whole paths of a listing, mount included.
+    mount = _MOUNT if all(path.startswith(_MOUNT) for path in cgroups) else ""
     for path, files in cgroups.items():
         try:
-            where = CgroupPath.parse(path)
+            where = CgroupPath.parse(path.removeprefix(mount))
         except ValueError as error:
             raise format_error(f"{error}.", file, f"cgroups.{path[:80]}") from None
         if where in seen:
@@ -436,6 +449,9 @@ def _cgroups(cgroups: Mapping[str, dict[str, Any]], file: str) -> Iterator[tuple
         for name, text in (*_counted(plain).items(), *nested.items()):
             if name in texts:
                 raise format_error("this file occurs twice.", file, f"cgroups.{path}.{name}")
+            if isinstance(text, int) and not isinstance(text, bool):
+                texts[name] = str(text)
+                continue
             if text is not None and not isinstance(text, str):
                 raise format_error(
                     "expected the file's text, or null for no such file.", file, f"cgroups.{path}.{name}"

@@ -14,6 +14,7 @@ from memqos.model.node import CgroupVersion
 from memqos.validation import MisfitError, Parsed, checked, dotted, line_in, parse_json
 
 __all__ = [
+    "COLLECTED",
     "FORMAT",
     "CgroupMount",
     "Daemon",
@@ -32,6 +33,8 @@ MAX_TREE_BYTES = 64 << 20
 
 FORMAT = "docs/reference/recorded-trees.md describes the file."
 """The next step of errors."""
+COLLECTED = 1
+"""The newest `memqos_collect`, the version of what `memqos collect` writes, that is read."""
 _MOST_DIGITS = 15
 _T = TypeVar("_T")
 
@@ -147,12 +150,14 @@ def read_recording(path: str | Path) -> tuple[dict[str, Any], Recording, bool]:
     Raises UsageError for an unreadable file, ManifestError naming file, line and field for a violation of the format.
     """
     file = str(path)
-    content = read_text(path, "a recorded tree", MAX_TREE_BYTES)
+    content = _plain(read_text(path, "a recorded tree", MAX_TREE_BYTES), file)
     try:
         data, cut_off = _parsed(content, file), False
     except ManifestError:
         whole = _up_to_the_cut(content)
         if whole is None:
+            if len(content) <= MAX_TREE_BYTES:
+                _refuse_known(content, file)
             raise
         content, cut_off = whole, True
         data = _parsed(content, file)
@@ -180,6 +185,46 @@ def _parsed(data: bytes, file: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise format_error("expected an object.", file, "")
     return found
+
+
+_COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"\xfd7zXZ": "xz",
+    b"BZh": "bzip2",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\x03\x04": "zip",
+}
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_NOTE = re.compile(rb"^memqos(?:-collect)?: ", re.MULTILINE)
+"""A line of `memqos collect` on standard error."""
+
+
+def _plain(content: bytes, file: str) -> bytes:
+    """The content in UTF-8: PowerShell's > writes UTF-16. ManifestError for a compressed file."""
+    for magic, name in _COMPRESSED.items():
+        if content.startswith(magic):
+            what = f"the file is compressed ({name})."
+            raise ManifestError.at(what, file=file, next_step="Decompress it first.")
+    if not content.startswith(_UTF16):
+        return content
+    try:
+        return content.decode("utf-16").encode()
+    except UnicodeError:
+        raise format_error("the file begins like UTF-16, and is not all of it.", file, "") from None
+
+
+def _refuse_known(content: bytes, file: str) -> None:
+    """ManifestError for a damage with a cause of its own."""
+    if not content.strip():
+        raise format_error("the file is empty.", file, "")
+    if (note := _NOTE.search(content)) is not None and b"{" in content:
+        step = "Collect the node again, with standard error in a file of its own."
+        line = content.count(b"\n", 0, note.start()) + 1
+        what = "standard error of memqos collect was written into the file."
+        raise ManifestError.at(what, file=file, line=line, next_step=step)
+    if _COLLECTED in content and not content.rstrip().endswith(b"}"):
+        what = "the recording ends in the middle, before its first interface file."
+        raise ManifestError.at(what, file=file, next_step="Collect the node again.")
 
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]', re.DOTALL)

@@ -111,7 +111,7 @@ def _drop_unread(files: dict[str, str]) -> bool:
     A file that cannot be read is empty in the archive. A container that ended in between has no process: none of its
     files shows whether its processes were in its cgroup.
     """
-    removed = any(files.get(name) == "" for name in ("memory.current", "memory.max", "cgroup.controllers"))
+    removed = any(files.get(name) == "" for name in ("memory.current", "memory.max"))
     for name in [name for name, text in files.items() if removed and not text]:
         del files[name]
     if files.get("processes") == "0":
@@ -232,6 +232,8 @@ def _packages(root: Path) -> dict[str, str]:
         match = re.search(rf"{_LINE}{pattern}(?::\w+)?(?:-|\s+)(?:\d+:)?(\d+(?:\.\d+)*)", text)
         if match:
             found[name] = match[1]
+    if "systemd" in found:
+        found["systemd"] = f"{found['systemd'].partition('.')[0]} ({found['systemd']})"
     kubelet = re.search(rf"{_LINE}(openshift-)?(?:hyperkube|kubelet)(?:-|\s+)(?:\d+:)?(\d+)\.(\d+)\.(\d+)", text)
     if kubelet and not kubelet[1]:
         found["kubelet"] = f"v{kubelet[2]}.{kubelet[3]}.{kubelet[4]}"
@@ -341,4 +343,4 @@ def _missing(found: Mapping[str, Any], removed: list[str]) -> Iterator[tuple[str
     if not any("oom_score_adj" in files for files in found["cgroups"].values()):
         yield "processes", "it has no oom_score_adj of processes"
     if removed:
-        yield "removed", f"{len(removed)} cgroups were removed while sos copied them, such as {removed[0]}"
+        yield "removed", f"cgroups were removed while sos copied them: {len(removed)}, such as {removed[0]}"

@@ -12,7 +12,7 @@ from tests.unit.cli.audit.recordings import TIERED
     (lambda data: data.update(cgroups={}), ["it contains no cgroup"]),
     (lambda data: data.update(cgroups={"/a/../b": {}}), ["cgroups./a/../b", "cannot be the name of a cgroup"]),
     (lambda data: data.update(cgroups={"/a": {}}), ["no cgroup has an interface file that memqos knows"]),
-    (lambda data: data.update(cgroups={"/a": {"memory.min": 5}}), ["cgroups./a.memory.min", "the file's text"]),
+    (lambda data: data.update(cgroups={"/a": {"memory.min": 5.0}}), ["cgroups./a.memory.min", "the file's text"]),
     (lambda data: data.update(containers={"x": ["pod"]}), ["containers.x", "[pod name, container name, pod uid]"]),
     (lambda data: data.pop("node"), ["does not contain 'node'"]),
     (lambda data: data["node"].update(mem_total_kib="-1"), ["node.mem_total_kib", "a number of KiB"]),
@@ -49,7 +49,7 @@ def test_a_malformed_recording(told, changed, do, says):
 @pytest.mark.parametrize(("data", "says"), [
     (b"{", "this is not JSON"),
     (b"[" * 1_000_000, "deeper than memqos reads"),
-    (b"\xff\xfe", "is not UTF-8"),
+    (b"\xff\xfd", "is not UTF-8"),
     (b"[]", "expected an object"),
     (b" " * ((64 << 20) + 1), "more than 67108864 bytes"),
 ])  # fmt: skip
