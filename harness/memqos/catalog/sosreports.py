@@ -281,9 +281,11 @@ def _containers(root: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def _json(path: Path) -> Any:
-    """The document in a file; None for another text."""
+    """The document in a command's output, after warnings of crictl and kubectl; None for another text."""
+    text = _output(path)
+    start = re.search(r"(?m)^[{\[]", text)
     try:
-        return json.loads(_output(path))
+        return None if start is None else json.JSONDecoder().raw_decode(text, start.start())[0]
     except (ValueError, RecursionError):
         return None
 
