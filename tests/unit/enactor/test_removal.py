@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from memqos.errors import RuntimeCallError
+from memqos.errors import EnactorNotAbleError, RuntimeCallError
 from tests.unit.enactor.kubelets import WEB, enactor_on, order_of, wrong_files
 from tests.unit.node.fakes import Bench, pod
 
@@ -55,3 +55,18 @@ def test_a_few_pods_are_removed_through_the_kubelet():
         enacted.clear()
         assert enactor.session.config is not None
         assert enactor.session.objects("v1", "pods") == []
+
+
+def test_the_sandbox_of_a_pod_that_did_not_start_is_removed_as_well():
+    """A kubelet took the ended container in it for that of the next case's pod, which has the same uid."""
+    bench = Bench()
+    order = order_of(bench)
+    with enactor_on(bench, refuses={"other": "OutOfmemory"}, hangs=["web"]) as enactor:
+        enactor.runtime.uids = [WEB.uid]
+        enacted = enactor.begin("test")
+        enacted.bring(order)
+        with pytest.raises(EnactorNotAbleError, match="OutOfmemory"):
+            enacted.admit(order, appears=lambda _: None)
+        assert enacted.pods[WEB.uid].sandbox is None
+        enacted.clear()
+    assert enactor.runtime.removed == [f"sandbox-{WEB.uid}"]

@@ -70,9 +70,7 @@ class Removal:
         # A kubelet ends all pods at once; with dozens on an emulated machine the runtime answers none of them in time.
         for first in range(0, len(leaving), _AT_A_TIME):
             self._end_pods(leaving[first : first + _AT_A_TIME])
-        for uid, admitted in self.pods.items():
-            if uid not in kept and admitted.sandbox is not None:
-                self._remove_sandbox(admitted.sandbox)
+        self._remove_sandboxes(kept)
         if leaving:
             self.session.until(
                 "the kubelet has forgotten them",
@@ -100,20 +98,31 @@ class Removal:
         self._delete(leaving, grace=0)
         paths = [one.planned.cgroup.path for one in self.pods.values()]
         self.tree.kill(paths, deadline=Deadline.after(_CALL_SECONDS))
-        found = self.runtime.sandboxes(deadline=Deadline.after(_CALL_SECONDS))
-        with ThreadPoolExecutor(_SANDBOXES_AT_A_TIME) as pool:
-            removed = [
-                submit(pool, self._remove_sandbox, sandbox_of(self.pods[uid].planned, one, handler=self.handler))
-                for one, uid in found.items()
-                if uid in self.pods
-            ]
-        for one in removed:
-            one.result()
+        self._remove_sandboxes(frozenset())
         target = self.tree.target
         checked(target.run(["sh", "-c", _REMOVE_FOLDERS], deadline=Deadline.after(_CALL_SECONDS)), where=target.address)
 
     def _delete(self, leaving: Sequence[Json], *, grace: int) -> None:
         self.session.order("delete", names=[(one["namespace"], one["name"]) for one in leaving], grace=grace)
+
+    def _remove_sandboxes(self, kept: frozenset[str]) -> None:
+        """Remove all sandboxes of all pods but these uids, also of pods that never started.
+
+        A kubelet leaves ended sandboxes to its garbage collection, and takes the containers in them for those of the
+        next pod with the uid.
+        """
+        gone = {uid: one.planned for uid, one in self.pods.items() if uid not in kept}
+        if not gone:
+            return
+        found = self.runtime.sandboxes(deadline=Deadline.after(_CALL_SECONDS))
+        with ThreadPoolExecutor(_SANDBOXES_AT_A_TIME) as pool:
+            removed = [
+                submit(pool, self._remove_sandbox, sandbox_of(gone[uid], one, handler=self.handler))
+                for one, uid in found.items()
+                if uid in gone
+            ]
+        for one in removed:
+            one.result()
 
     def _remove_sandbox(self, sandbox: SandboxHandle) -> None:
         """Remove a sandbox, again if the runtime refuses: containerd does while it still removes a container of it."""
