@@ -210,7 +210,8 @@ def exit_code(
     if Outcome.USAGE in outcomes:
         errors.add(ExitCode.USAGE)
     if Outcome.MACHINERY in outcomes:
-        unable = any(result.error_code == ExitCode.ENVIRONMENT for result in results)
+        failed = [result for result in results if result.outcome is Outcome.MACHINERY]
+        unable = any(result.error_code == ExitCode.ENVIRONMENT for result in failed)
         errors.add(ExitCode.ENVIRONMENT if unable else ExitCode.MACHINERY)
     if errors:
         return min(errors, key=_ORDER.index)

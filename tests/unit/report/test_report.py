@@ -73,6 +73,8 @@ def test_an_unable_host_is_reported_before_other_machinery():
     unable = dataclasses.replace(of(Outcome.MACHINERY)[0], error_code=6)
 
     assert exit_code([*of(Outcome.MACHINERY), unable]) is ExitCode.ENVIRONMENT
+    not_here = dataclasses.replace(unable, outcome=Outcome.NOT_OBSERVABLE)
+    assert exit_code([*of(Outcome.MACHINERY), not_here]) is ExitCode.MACHINERY
 
 
 def test_no_finding_is_no_observation():
