@@ -113,6 +113,36 @@ def test_a_watch_from_a_version_gets_later_changes(server):
     assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "b")
 
 
+def test_a_watch_gets_the_changes_of_its_resource_alone_and_waits_through_others():
+    store = Store()
+    store.put(NODES, {"metadata": {"name": "memqos"}})
+    store.put(PODS, pod("a"))
+    since = store.version
+    store.put(NODES, {"metadata": {"name": "memqos", "labels": {"a": "b"}}})
+    assert store.changes(PODS, since, 0.01) == ([], since + 1)
+    store.put(PODS, pod("b"))
+    store.put(PODS, pod("c"))
+    found, version = store.changes(PODS, since, 5)
+    assert [(what, one["metadata"]["name"]) for what, one in found] == [("ADDED", "b"), ("ADDED", "c")]
+    assert version == since + 3
+
+
+def test_the_end_ends_the_watches_that_wait():
+    store = Store()
+    change = threading.Timer(0.2, store.end)
+    change.start()
+    assert store.changes(PODS, store.version, 60) == ([], 1)
+    change.join()
+
+
+def test_a_patch_leaves_the_object_that_was_read_before_it():
+    store = Store()
+    before = store.put(PODS, {**pod("a"), "status": {"conditions": [{"type": "Ready", "status": "False"}]}})
+    store.patch(PODS, "default", "a", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}})
+    assert before["status"]["conditions"] == [{"type": "Ready", "status": "False"}]
+    assert store.get(PODS, "default", "a")["status"]["conditions"] == [{"type": "Ready", "status": "True"}]
+
+
 def test_a_deleted_pod_is_marked_until_the_kubelet_deletes_it(server):
     server.store.put(PODS, pod("a"))
     server.store.delete(PODS, "default", "a", grace=1)

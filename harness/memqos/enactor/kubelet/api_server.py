@@ -67,15 +67,15 @@ _WATCH_SECONDS = 300
 
 
 def merged(old: Any, patch: Any) -> Any:
-    """The result of a strategic merge patch; the input object stays unchanged.
+    """The result of a strategic merge patch; the input object stays unchanged, and shares what the patch leaves.
 
     Directives: `$patch` (delete, replace), `$setElementOrder/…`, `$retainKeys` and `$deleteFromPrimitiveList/…`.
     """
     if not isinstance(patch, dict):
-        return copy.deepcopy(patch)
+        return patch
     if patch.get("$patch") == "replace":
-        return {key: copy.deepcopy(value) for key, value in patch.items() if key != "$patch"}
-    result = copy.deepcopy(old) if isinstance(old, dict) else {}
+        return {key: value for key, value in patch.items() if key != "$patch"}
+    result = dict(old) if isinstance(old, dict) else {}
     if "$retainKeys" in patch:
         result = {key: value for key, value in result.items() if key in patch["$retainKeys"]}
     for key, value in patch.items():
@@ -97,7 +97,7 @@ def merged(old: Any, patch: Any) -> Any:
 
 def _merged_list(old: list[Object], patch: list[Object], key: str) -> list[Object]:
     if any(one.get("$patch") == "replace" for one in patch):
-        return [copy.deepcopy(one) for one in patch if one.get("$patch") != "replace"]
+        return [one for one in patch if one.get("$patch") != "replace"]
     result = {one.get(key): one for one in old}
     for one in patch:
         if one.get("$patch") == "delete":
@@ -117,9 +117,12 @@ class Store:
 
     def __init__(self) -> None:
         self._objects: dict[tuple[str, str], dict[tuple[str, str], Object]] = {key: {} for key in KINDS}
-        self._changes: list[tuple[tuple[str, str], str, Object]] = []
+        self._changes: dict[tuple[str, str], list[tuple[int, str, Object]]] = {key: [] for key in KINDS}
         self._version = 1
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        # A watch wakes up for its own resource alone: a kubelet watches twenty.
+        self._changed = {key: threading.Condition(self._lock) for key in KINDS}
+        self._is_ending = False
         self.calls: collections.Counter[str] = collections.Counter()
 
     @property
@@ -129,19 +132,19 @@ class Store:
 
     def get(self, resource: tuple[str, str], namespace: str, name: str) -> Object | None:
         """The object, None if there is none."""
-        with self._changed:
+        with self._lock:
             return self._objects[resource].get((namespace, name))
 
     def later(self, resource: tuple[str, str], after: int) -> tuple[list[Object], list[tuple[str, str]], int]:
         """A resource's objects that changed after this version; namespace and name of all; the current version."""
-        with self._changed:
+        with self._lock:
             objects = self._objects[resource]
             changed = [one for one in objects.values() if int(one["metadata"]["resourceVersion"]) > after]
             return changed, list(objects), self._version
 
     def put(self, resource: tuple[str, str], item: Object) -> Object:
         """Create or replace an object. A changed spec increments metadata.generation."""
-        with self._changed:
+        with self._lock:
             item = copy.deepcopy(item)
             meta = item.setdefault("metadata", {})
             key = (meta.get("namespace", ""), meta.get("name", ""))
@@ -161,12 +164,11 @@ class Store:
 
     def patch(self, resource: tuple[str, str], namespace: str, name: str, change: Object) -> Object | None:
         """The object with a strategic merge patch; None if there is none."""
-        with self._changed:
+        with self._lock:
             before = self._objects[resource].get((namespace, name))
             if before is None:
                 return None
-            change = copy.deepcopy(change)
-            change.get("metadata", {}).pop("resourceVersion", None)
+            # The version of the object that a kubelet has patched: put sets the next one.
             return self.put(resource, merged(before, change))
 
     def delete(self, resource: tuple[str, str], namespace: str, name: str, *, grace: int = 0) -> Object | None:
@@ -174,7 +176,7 @@ class Store:
 
         grace: seconds; a pod with a grace period is marked, so that its kubelet ends it.
         """
-        with self._changed:
+        with self._lock:
             item = self._objects[resource].get((namespace, name))
             if item is None:
                 return None
@@ -192,14 +194,26 @@ class Store:
         self._version += 1
         item["metadata"]["resourceVersion"] = str(self._version)
         self._objects[resource][key] = item
-        self._changes.append((resource, what, item))
+        self._changes[resource].append((self._version, what, item))
         if KINDS[resource] == "Event" and len(self._objects[resource]) > _KEPT_EVENTS:
             del self._objects[resource][next(iter(self._objects[resource]))]
-        self._changed.notify_all()
+        self._changed[resource].notify_all()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether `end` was called."""
+        return self._is_ending
+
+    def end(self) -> None:
+        """Let every call of `changes` return at once, now and later."""
+        with self._lock:
+            self._is_ending = True
+            for changed in self._changed.values():
+                changed.notify_all()
 
     def listed(self, resource: tuple[str, str]) -> tuple[list[Object], int]:
         """All objects of a resource, and the current version."""
-        with self._changed:
+        with self._lock:
             return list(self._objects[resource].values()), self._version
 
     def changes(self, resource: tuple[str, str], after: int, seconds: float) -> tuple[list[tuple[str, Object]], int]:
@@ -207,11 +221,14 @@ class Store:
 
         seconds: how long to wait for a change.
         """
-        with self._changed:
-            self._changed.wait_for(lambda: self._version > after, timeout=seconds)
-            # The first change has the version 2, and each adds one.
-            later = self._changes[max(after - 1, 0) :]
-            return [(what, item) for one, what, item in later if one == resource], self._version
+        changed, changes, later = self._changed[resource], self._changes[resource], list[tuple[str, Object]]()
+        with changed:
+            changed.wait_for(lambda: self._is_ending or (changes and changes[-1][0] > after), timeout=seconds)
+            for version, what, item in reversed(changes):
+                if version <= after:
+                    break
+                later.append((what, item))
+            return later[::-1], self._version
 
 
 def _now(later: int = 0) -> str:
@@ -335,8 +352,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if initial:
             mark = {"k8s.io/initial-events-end": "true"}
             self._event("BOOKMARK", self._bookmark(wanted, since, mark))
-        while time.monotonic() < ends and not self.server.is_ending:
-            found, since = store.changes(wanted.resource, since, 1.0)
+        while (left := ends - time.monotonic()) > 0 and not store.is_ending:
+            found, since = store.changes(wanted.resource, since, left)
             for what, item in found:
                 if wanted.takes(item):
                     self._event(what, item)
@@ -407,7 +424,6 @@ class ApiServer(http.server.ThreadingHTTPServer):
     def __init__(self, store: Store | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.store = store or Store()
-        self.is_ending = False
 
     @property
     def url(self) -> str:
@@ -422,7 +438,7 @@ class ApiServer(http.server.ThreadingHTTPServer):
         try:
             yield self
         finally:
-            self.is_ending = True
+            self.store.end()
             self.shutdown()
             self.server_close()
             thread.join()
