@@ -14,7 +14,7 @@ import pytest
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.runtimes import TRIXIE, Runtimes
 from memqos.engine.translate.versions import CRI_RUNTIMES, traits_of_program, unmodelled_traits
-from memqos.errors import RuntimeCallError
+from memqos.errors import NonconformanceError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.node.requests.lifecycle import LifecycleVerbs
@@ -353,6 +353,19 @@ class IgnoresStops(Lives):
 class RefusesExecs(Lives):
     def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
         raise RuntimeCallError("no.", data={"method": "ExecSync", "code": "UNKNOWN", "details": "failed"})
+
+
+class RefusesUpdates(Lives):
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        raise RuntimeCallError("no.", data={"method": "UpdateContainerResources", "code": "UNKNOWN", "details": "busy"})
+
+
+@pytest.mark.parametrize("name", ["stays", "update-takes-nothing", "drift", "several-containers", "update-after-exec"])
+def test_a_refused_update_is_a_finding(name: str) -> None:
+    with pytest.raises(NonconformanceError) as caught:
+        asked(VERBS[name], RefusesUpdates)
+    found = caught.value.data["finding"]
+    assert (found.knob, found.expected, found.observed) == ("update", "taken", "refused: busy")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from memqos.clock import SYSTEM_CLOCK, Deadline, wait, wait_or_last
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, PROCESSES
-from memqos.engine.translate.requested import requested
+from memqos.engine.translate.requested import RequestedContainer, requested, requested_again
 from memqos.engine.translate.specification import without_exec
 from memqos.errors import RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
@@ -171,6 +171,18 @@ class Containers:
         except RuntimeCallError:
             return error
         return nonconforming(told)
+
+    def updated(
+        self, handle: ContainerHandle, container: RequestedContainer, update: ContainerResources
+    ) -> RequestedContainer:
+        """A running container after one more update; NonconformanceError with its finding if a valid one is refused."""
+        asked = requested_again(container, update)
+        try:
+            self.requests.runtime.update(handle, update, deadline=soon())
+        except RuntimeCallError as error:
+            told = refused_finding(error, asked, update=True)
+            raise (nonconforming(told) if told.verdict is Verdict.DEVIATES else error) from error
+        return asked
 
     def cgroup_of(self, handle: ContainerHandle) -> CgroupPath:
         """A container's own cgroup."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from memqos.catalog.requests import RequestCase
 from memqos.cgroupfs import parse
 from memqos.engine.answer.finding import Finding
-from memqos.engine.translate.requested import requested, requested_again
+from memqos.engine.translate.requested import requested
 from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
@@ -321,8 +321,7 @@ class CriVerbs:
         try:
             handle = self.containers.made(case.create)
             for update in case.updates:
-                self.requests.runtime.update(handle, update, deadline=soon())
-                container = requested_again(container, update)
+                container = self.containers.updated(handle, container, update)
             with self.containers.judging_refusals(case.create, pod):
                 self.requests.runtime.start(handle, deadline=soon())
             return self.requests.shown(container, pod, handle)
@@ -359,10 +358,14 @@ class CriVerbs:
     @verb
     def reports_resources(self, case: RequestCase) -> Sequence[Finding]:
         """ContainerStatus.resources has every field of the requests; later requests override earlier ones."""
+        container = requested(case.create, self.requests.kubelet.runtimes, self.requests.kubelet.host)
         with self.containers.running(case.create) as handle:
             for update in case.updates:
-                with contextlib.suppress(RuntimeCallError) if case.refused else contextlib.nullcontext():
-                    self.requests.runtime.update(handle, update, deadline=soon())
+                if case.refused:
+                    with contextlib.suppress(RuntimeCallError):
+                        self.requests.runtime.update(handle, update, deadline=soon())
+                else:
+                    container = self.containers.updated(handle, container, update)
             told = self.requests.runtime.status(handle, deadline=soon()).resources
         if told is None:
             return [observed("ContainerStatus.resources", "", "", why_not="the runtime reports no resources")]

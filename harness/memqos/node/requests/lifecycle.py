@@ -16,7 +16,7 @@ from memqos.catalog.requests import RequestCase
 from memqos.clock import SYSTEM_CLOCK, Deadline, wait, wait_or_last
 from memqos.enactor.base import AdmittedPod
 from memqos.engine.answer.finding import Finding, Verdict
-from memqos.engine.translate.requested import RequestedContainer, requested, requested_again
+from memqos.engine.translate.requested import RequestedContainer, requested
 from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import MachineryError
 from memqos.model.cri import ContainerResources
@@ -213,8 +213,8 @@ class LifecycleVerbs:
             found = self._held(self._updated(handle, case), handle, happens)
             if any(one.verdict is Verdict.DEVIATES for one in found):
                 return found
-            self.requests.runtime.update(handle, case.create, deadline=soon())
-            return [*found, *self.requests.shown(self._asked_for(case.create), self.requests.pod, handle)]
+            container = self.containers.updated(handle, self._asked_for(case.create), case.create)
+            return [*found, *self.requests.shown(container, self.requests.pod, handle)]
 
     @verb
     def updated_in_use(self, case: RequestCase) -> Sequence[Finding]:
@@ -230,8 +230,7 @@ class LifecycleVerbs:
         """The container after a case's updates."""
         container = self._asked_for(case.create)
         for update in case.updates:
-            self.requests.runtime.update(handle, update, deadline=soon())
-            container = requested_again(container, update)
+            container = self.containers.updated(handle, container, update)
         return container
 
     @verb
@@ -354,7 +353,7 @@ class LifecycleVerbs:
             self.requests.tree.write(path, Knob.MEMORY_HIGH, "max", deadline=soon())
             shown = self.requests.shown(container, self.requests.pod, handle)
             drifted = ", ".join(sorted(one.knob for one in shown if one.verdict is Verdict.DEVIATES))
-            self.requests.runtime.update(handle, case.create, deadline=soon())
+            self.containers.updated(handle, container, case.create)
             found = observed("drift", Knob.MEMORY_HIGH, drifted, cgroup=str(path))
             return [found, *self.requests.shown(container, self.requests.pod, handle)]
 
