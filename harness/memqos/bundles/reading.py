@@ -388,7 +388,8 @@ def suites_score(mutants: Path | None) -> str:
     score = found["score"]
     tried = score["killed"] + score["survived"]
     part = "" if found["complete"] else ", not all were tried"
+    cases = "the default run" if found.get("default_run") else "the suites"
     return (
-        f"the suites killed {score['killed']} of {tried} mutants, {score['right']} with the right file and cgroup "
+        f"{cases} killed {score['killed']} of {tried} mutants, {score['right']} with the right file and cgroup "
         f"({found['system']}; {found['at'][:10]}{part})"
     )

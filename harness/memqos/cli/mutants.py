@@ -42,6 +42,7 @@ Examples:
   memqos mutants -k memory-min                     mutants whose name contains memory-min
   memqos mutants --runtime oci:crun                crun made wrong, without a daemon
   memqos mutants --mutants mine.toml               your own mutants as well
+  memqos mutants --default                         what the default run would find
   memqos mutants --count 10                        ten mutants, drawn by today's date
   memqos mutants --fake                            in memory, within a minute, without a machine
   memqos mutants --json score.json                 the score as JSON; `memqos report --mutants` shows it with a run
@@ -64,6 +65,8 @@ _SHOWN = 6
 @click.option("--mutants", "files", multiple=True, type=click.Path(path_type=Path), metavar="FILE|DIR",
               help="Also the mutants of this TOML file, or of all in this folder. May be repeated.")  # fmt: skip
 @click.option("--only-mine", is_flag=True, help="Leave out memqos's own mutants.")
+@click.option("--default", "default_run", is_flag=True,
+              help="Try only the cases of the default run: which mutants it would find.")  # fmt: skip
 @click.option("--count", type=click.IntRange(1), metavar="N", help="Try only N mutants, drawn anew each day.")
 @click.option("--seed", metavar="TEXT", help="Draw by this text instead of today's date, with --count.")
 @click.option("--fake", is_flag=True, help="Try mutants on the fake runtime in memory, without a machine.")
@@ -78,6 +81,7 @@ def command(
     keyword: str,
     files: Sequence[Path],
     only_mine: bool,
+    default_run: bool,
     count: int | None,
     seed: str | None,
     fake: bool,
@@ -93,9 +97,10 @@ def command(
     if program is not None:
         return _written(mutants, Path(program))
     settings = settings_from(given)
+    catalogue = Catalogue(default_run=default_run)
     if as_list:
-        return _listed(mutants, settings)
-    trial = _Trial(mutants, settings, json_file)
+        return _listed(mutants, settings, catalogue)
+    trial = _Trial(mutants, settings, catalogue, json_file)
     return trial.in_memory() if fake else trial.on_a_machine()
 
 
@@ -126,9 +131,8 @@ def _written(mutants: Sequence[Mutant], path: Path) -> int:
     return ExitCode.CONFORMS
 
 
-def _listed(mutants: Sequence[Mutant], settings: Settings) -> int:
+def _listed(mutants: Sequence[Mutant], settings: Settings, catalogue: Catalogue) -> int:
     """Each mutant with its fault, and the claims that are tried."""
-    catalogue = Catalogue()
     rig = FakeRig(_runtimes(settings)[0], settings.driver[0], catalogue)
     case_choice = catalogue.case_choice(rig.case_choice.runtimes)
     for mutant in mutants:
@@ -155,22 +159,27 @@ class _Trial:
     json_file: where the document goes, also after an interrupt; None for nowhere.
     """
 
-    def __init__(self, mutants: Sequence[Mutant], settings: Settings, json_file: str | None) -> None:
-        self._mutants, self._settings, self._json_file = mutants, settings, json_file
+    def __init__(
+        self, mutants: Sequence[Mutant], settings: Settings, catalogue: Catalogue, json_file: str | None
+    ) -> None:
+        self._mutants, self._settings, self._catalogue, self._json_file = mutants, settings, catalogue, json_file
         self._outcomes: list[Outcome] = []
         self._began = SYSTEM_CLOCK.now()
 
     def in_memory(self) -> int:
         """On the fakes."""
-        chosen, catalogue = _runtimes(self._settings), Catalogue()
+        chosen = _runtimes(self._settings)
         need_runtimes_of_images(self._settings, chosen)
-        rigs = [FakeRig(runtime, self._settings.driver[0], catalogue) for runtime in chosen]
+        rigs = [FakeRig(runtime, self._settings.driver[0], self._catalogue) for runtime in chosen]
         return self._tried("in memory", iter([contextlib.nullcontext(rig) for rig in rigs]))
 
     def on_a_machine(self) -> int:
         """On a machine of the settings, with each of its runtimes in turn."""
         chosen = _runtimes(self._settings)
-        with shown_progress() as progress, open_rigs(self._settings, chosen, progress=progress) as (system, rigs):
+        with (
+            shown_progress() as progress,
+            open_rigs(self._settings, chosen, self._catalogue, progress=progress) as (system, rigs),
+        ):
             self._began = SYSTEM_CLOCK.now()
             return self._tried(system, rigs)
 
@@ -195,7 +204,10 @@ class _Trial:
             self._say(f"not complete: {len(self._mutants) - len(self._outcomes)} mutants were not reached")
         if self._json_file is None:
             return
-        score = score_document(self._outcomes, system=system, complete=complete, seconds=seconds)
+        default_run = self._catalogue.default_run
+        score = score_document(
+            self._outcomes, system=system, complete=complete, seconds=seconds, default_run=default_run
+        )
         text = json.dumps(score, indent=1, ensure_ascii=False)
         if self._json_file == "-":
             say(text)

@@ -120,20 +120,29 @@ class CaseChoice:
     """Selects cases for mutants. runtimes: the models that translate requests.
 
     cases: by claim id. requests: the whole catalogue, by name. patient: whether to include cases that wait for seconds.
+    default_run: only cases of the default run.
     """
 
     cases: Mapping[str, Case]
     requests: Mapping[str, AnyRequestCase]
     runtimes: Runtimes
     patient: bool = True
+    default_run: bool = False
 
     def candidates(self, mutant: Mutant) -> Sequence[Case]:
         """The cases for a mutant: those of its claims, in their order, or else the cheapest first.
 
-        UnknownNameError for a claim that does not exist or has no case here.
+        The default run may notice by other cases what the mutant's claims notice first: then all that can come after
+        those of its claims. UnknownNameError for a claim that does not exist or has no case here.
         """
-        if mutant.claims:
-            return [self._named(name, mutant) for name in mutant.claims]
+        named = [self._named(name, mutant) for name in mutant.claims]
+        if not self.default_run:
+            return named or self._noticing(mutant)
+        others = () if mutant.machine is not None and named else self._noticing(mutant)
+        found = {one.claim.id: one for one in (*named, *others)}
+        return [one for one in found.values() if one.claim.default]
+
+    def _noticing(self, mutant: Mutant) -> Sequence[Case]:
         if mutant.plan is not None:
             # The claim about the mutant's own level first.
             own = [_VALUES_OF[level] for level in mutant.levels if level in _VALUES_OF]

@@ -200,7 +200,9 @@ OF_TESTS: Mapping[str, Callable[[Requests, Case, Mapping[str, AnyRequestCase], P
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The suites and fixtures of memqos that mutants are tried with."""
+    """The suites and fixtures of memqos that mutants are tried with. default_run: only cases of the default run."""
+
+    default_run: bool = False
 
     @cached_property
     def claims(self) -> Mapping[str, Claim]:
@@ -252,7 +254,7 @@ class Catalogue:
 
     def case_choice(self, runtimes: Runtimes, *, patient: bool = True) -> CaseChoice:
         """The selection of cases for these runtimes; see `CaseChoice`."""
-        return CaseChoice(self.cases, self.requests, runtimes, patient)
+        return CaseChoice(self.cases, self.requests, runtimes, patient, self.default_run)
 
 
 Known = Callable[[Finding, str], Finding]

@@ -68,7 +68,7 @@ _LOOP = "memqos-mutant"
 
 @contextlib.contextmanager
 def open_rigs(
-    settings: Settings, runtimes: Sequence[str], *, progress: Progress
+    settings: Settings, runtimes: Sequence[str], catalogue: Catalogue, *, progress: Progress
 ) -> Iterator[tuple[str, Iterator[contextlib.AbstractContextManager[Rig]]]]:
     """Boot a machine with these runtimes; its name, and a rig for each runtime, opened one by one.
 
@@ -98,7 +98,6 @@ def open_rigs(
         if len({(one.place, one.driver) for one in systems}) > 1:
             raise UsageError("mutants are tried on one profile and one driver at a time.", next_step="Name one.")
         prepare_places(dataclasses.replace(chosen, runtime_binary=()), progress=progress)
-        catalogue = Catalogue()
         switch, owner = Switch(catalogue.kubelets), _Disposal()
         stations = Stations(
             chosen,

@@ -434,7 +434,9 @@ def score_lines(outcomes: Sequence[Outcome], seconds: float) -> list[str]:
     return lines
 
 
-def score_document(outcomes: Sequence[Outcome], *, system: str, complete: bool, seconds: float) -> dict[str, Any]:
+def score_document(
+    outcomes: Sequence[Outcome], *, system: str, complete: bool, seconds: float, default_run: bool = False
+) -> dict[str, Any]:
     """The score as JSON; docs/reference/json.md describes the fields."""
     chapters = sorted({chapter_of(one) for one in outcomes if chapter_of(one)})
     return {
@@ -443,6 +445,7 @@ def score_document(outcomes: Sequence[Outcome], *, system: str, complete: bool, 
         "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "system": system,
         "complete": complete,
+        "default_run": default_run,
         "seconds": round(seconds, 1),
         "score": score(outcomes),
         "chapters": {name: score(one for one in outcomes if chapter_of(one) == name) for name in chapters},

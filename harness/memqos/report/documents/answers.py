@@ -429,6 +429,8 @@ class Mutants(TypedDict):
     """Profile, runtimes and driver."""
     complete: bool
     """Whether all chosen mutants were tried; false after an interrupt."""
+    default_run: NotRequired[bool]
+    """Whether only cases of the default run were tried."""
     seconds: float
     score: MutantScore
     chapters: dict[str, MutantScore]
