@@ -51,6 +51,7 @@ _OF_VERBS: Mapping[str, tuple[frozenset[str], float]] = {
     "created_and_updated": (_BASE | {"update"}, 4),
     "ended_and_updated": (_BASE, 4),
     "updated_after_exec": (_BASE | {"update", "exec"}, 4),
+    "updated_during_exec": (_BASE | {"update", "exec"}, 7),
     "neighbour_stopped": (_BASE | {"delete", "kill"}, 3),
     "reports_resources": (frozenset({"status"}), 3),
     "exec_is_charged": (frozenset({"exec"}), 5),

@@ -355,6 +355,22 @@ class RefusesExecs(Lives):
         raise RuntimeCallError("no.", data={"method": "ExecSync", "code": "UNKNOWN", "details": "failed"})
 
 
+class EndsExecsOnUpdate(Lives):
+    """An update ends what an exec started; a kernel's exit code for SIGKILL."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.updating = threading.Event()
+
+    def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
+        self.fake.update(handle, resources, deadline=deadline)
+        self.updating.set()
+
+    def exec(self, handle: Any, argv: tuple[str, ...], *, deadline: Any) -> tuple[int, bytes, bytes]:
+        ended = self.fake.exec(handle, argv, deadline=deadline)
+        return (137, b"", b"") if self.updating.wait(5) else ended
+
+
 class RefusesUpdates(Lives):
     def update(self, handle: Any, resources: ContainerResources, *, deadline: Any) -> None:
         raise RuntimeCallError("no.", data={"method": "UpdateContainerResources", "code": "UNKNOWN", "details": "busy"})
@@ -397,6 +413,7 @@ def test_a_refused_update_is_a_finding(name: str) -> None:
         (IgnoresUpdatesInUse, "update-takes-nothing", {"memory.high", "memory.max"}),
         (IgnoresUpdatesOfOldOnes, "stays", {"memory.high"}),
         (RefusesExecs, "exec", {"exec"}),
+        (EndsExecsOnUpdate, "update-during-exec", {"exec"}),
         (ThrottlesOnUpdate, "update-takes-nothing", {"memory.events", "memory.swap.current"}),
     ],
 )

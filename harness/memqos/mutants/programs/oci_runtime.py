@@ -337,6 +337,12 @@ def _kill(cgroup: Folder) -> None:
     put(f"{cgroup.path}/cgroup.kill", "1")
 
 
+def _kill_later(cgroup: Folder) -> None:
+    """Kill every process but the container's first."""
+    for pid in sorted(map(int, read(f"{cgroup.path}/cgroup.procs").split()))[1:]:
+        os.kill(pid, 9)
+
+
 def _make_again(cgroup: Folder) -> None:
     os.makedirs(cgroup.path, exist_ok=True)
 
@@ -397,6 +403,7 @@ def _score_first(cgroup: Folder) -> None:
 
 ACTS: dict[str, Callable[[Folder], None]] = {
     "kill": _kill,
+    "kill all but the first process": _kill_later,
     "drop the page cache": _drop_page_cache,
     "leave the cgroup": _make_again,
     "leave a process": _leave_process,

@@ -8,6 +8,7 @@ import posixpath
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from memqos.cgroupfs import parse
 from memqos.clock import SYSTEM_CLOCK, Deadline, wait, wait_or_last
@@ -61,6 +62,8 @@ _GROWING, _STAT = ("memory.events", "memory.swap.current"), "memory.stat"
 OF_USE = (*_GROWING, _STAT)
 """The files that show whether memory was taken from a container."""
 _NOTHING = ContainerResources()
+
+Result = TypeVar("Result")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -214,6 +217,12 @@ class Containers:
 
         It must be in the container's cgroup, with its oom_score_adj. score: the container's. program: runs for seconds.
         """
+        return self.entered_during(lambda: None, handle, score, program)[0]
+
+    def entered_during(
+        self, happens: Callable[[], Result], handle: ContainerHandle, score: int, program: Command
+    ) -> tuple[list[Finding], Result]:
+        """The same, and the result of what happens once, as soon as the program is seen or has ended."""
         path, seen, where = self.cgroup_of(handle), dict[int, str](), ""
         whole = self.requests.kubelet.layout.whole(self.requests.pod.planned.cgroup.path, handle.id)
         before = self._scores_in(path)
@@ -221,6 +230,7 @@ class Containers:
             running = submit(
                 pool, self.requests.runtime.exec, handle, (PROGRAM, *arguments([program])), deadline=soon()
             )
+            results: list[Result] = []
             is_over = False
             while not is_over:
                 # One more look after its end: a program that was never seen was not there.
@@ -228,6 +238,8 @@ class Containers:
                 now = self._scores_in(path)
                 seen |= {pid: text for pid, text in now.items() if pid not in before}
                 where = where or place_outside(self.requests.tree, whole, [pid for pid in seen if pid not in now])
+                if (seen or is_over) and not results:
+                    results.append(happens())
                 SYSTEM_CLOCK.sleep(0 if is_over else BETWEEN_LOOKS)
             ended = exec_end(running.result)
         scores, failed = (
@@ -238,15 +250,14 @@ class Containers:
         # A CRI server passes the score on with the process.
         is_cri = Capability.CRI in self.requests.runtime.capabilities
         of_score = "" if is_cri else without_exec(self.requests.kubelet.runtimes.oci)
-        return [
+        found = [
             observed("exec", "0", ended),
             observed(f"{PROCESSES} of exec", "there", inside, cgroup=str(path), why_not=failed),
-            *(
-                [observed(f"{OOM_SCORE_ADJ} of exec", str(score), scores, cgroup=str(path), why_not=of_score)]
-                if seen
-                else []
-            ),
         ]
+        if seen:
+            name = f"{OOM_SCORE_ADJ} of exec"
+            found.append(observed(name, str(score), scores, cgroup=str(path), why_not=of_score))
+        return found, results[0]
 
     def _scores_in(self, path: CgroupPath) -> Mapping[int, str]:
         """The oom_score_adj of each workload process in a cgroup, by pid."""

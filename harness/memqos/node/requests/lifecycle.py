@@ -83,7 +83,7 @@ RESTART_SECONDS = 120.0
 UNASKED_SECONDS = 6.0
 """How long a container is left alone to check that its values stay."""
 ENTRANT = 1 << 20
-"""Bytes of a program that runs in a container for two seconds."""
+"""Bytes of a program that runs in a container for two seconds, or for four while it is updated."""
 SEVERAL = 4
 """How many containers run in one pod at the same time."""
 ASKED_OFTEN = 20
@@ -326,6 +326,17 @@ class LifecycleVerbs:
             program = (PROGRAM, *arguments([Anon(size=ENTRANT)]))
             self.requests.runtime.exec(handle, program, deadline=soon())
             return self.requests.shown(self._updated(handle, case), self.requests.pod, handle)
+
+    @verb
+    def updated_during_exec(self, case: RequestCase) -> Sequence[Finding]:
+        """A program that runs in it goes on through the case's updates, which apply."""
+        program = Anon(size=ENTRANT, step=ENTRANT // 16, rate=ENTRANT // 4)
+        score = case.create.oom_score_adj
+        with self.containers.running(case.create) as handle:
+            seen, container = self.containers.entered_during(
+                lambda: self._updated(handle, case), handle, score, program
+            )
+            return [*seen, *self.requests.shown(container, self.requests.pod, handle)]
 
     @verb
     def neighbour_stopped(self, case: RequestCase) -> Sequence[Finding]:
