@@ -70,6 +70,17 @@ def test_a_third_update_is_made_by_cases_with_three(tried) -> None:
     assert "requests/update-unified-high" not in several
 
 
+def test_the_default_run_is_tried_with_all_of_its_cases_that_can_notice(tmp_path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(ROW.replace("oci =", 'claims = ["requests/shares"]\noci =') % ("create", "container = 1"))
+    [mutant] = load_mutants([file], shipped=False)
+    assert [one.claim.id for one in CHOICE.candidates(mutant)] == ["requests/shares"]
+    found = dataclasses.replace(CHOICE, default_run=True).candidates(mutant)
+    assert "requests/shares" not in {one.claim.id for one in found}
+    assert "requests/unified-high" in {one.claim.id for one in found}
+    assert all(one.claim.default for one in found)
+
+
 CRI = """
 [mine]
 wrong = "It is wrong."

@@ -142,6 +142,13 @@ def test_a_report_shows_the_score(tmp_path: Path, mine, capsys) -> None:
     assert line in page.read_text()
 
 
+def test_the_score_of_the_default_run_is_told_as_such(tmp_path: Path, mine, capsys) -> None:
+    score = tmp_path / "score.json"
+    assert run(["mutants", "--default", "--fake", "--mutants", mine(), "--only-mine", "--json", str(score)]) == 0
+    assert run(["report", "show", str(BUNDLE), "--mutants", str(score)]) == 0
+    assert "mutants: the default run killed 1 of 1 mutants" in capsys.readouterr().out
+
+
 def test_a_file_without_a_score(tmp_path: Path, capsys) -> None:
     (tmp_path / "score.json").write_text('{"memqos_format": 1}')
     assert run(["report", "show", str(BUNDLE), "--mutants", str(tmp_path / "score.json")]) == 4
