@@ -17,6 +17,7 @@ from memqos.errors import NonconformanceError, UsageError
 from memqos.laboratory.evidence import Folder
 from memqos.model.knob import MAX, Knob
 from memqos.model.node import CgroupVersion
+from memqos.model.reading import NoFile
 from memqos.node.behaviour import watch
 from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.preconditions import Preconditions
@@ -257,3 +258,37 @@ def test_a_behaviour_with_a_version_dependent_precondition_is_not_observable():
     )
     [premise] = [one for one in premises.judge([sample(files())]) if one.knob == "memory.swap.max"]
     assert premise.verdict is Verdict.NOT_OBSERVABLE
+
+
+UNMODELLED = "youki 0.7.0 is not modelled"
+
+
+def resting_on_an_unmodelled_high(*texts):
+    """A finding about swap that rests on memory.high of a runtime without a model, which showed these texts."""
+    pod, container = PLANNED
+    knobs = dict(container.cgroup.knobs)
+    knobs[Knob.MEMORY_HIGH] = dataclasses.replace(knobs[Knob.MEMORY_HIGH], unmodelled=UNMODELLED)
+    left_open = dataclasses.replace(container, cgroup=dataclasses.replace(container.cgroup, knobs=knobs))
+    premises = Preconditions(pod=pod, planned=left_open, knobs=(Knob.MEMORY_HIGH,), enacted_by=Setter.MEMQOS)
+    samples = tuple(sample(files(memory_high=text)) for text in texts)
+    found = Course(dataclasses.replace(course(*samples).observed, rests_on=premises)).swap.is_unused()
+    [premise] = [one for one in premises.judge(samples) if str(one.subject).startswith("container")]
+    assert premise.verdict is Verdict.NOT_OBSERVABLE
+    return found
+
+
+def test_a_default_that_a_runtime_without_a_model_left_is_known():
+    """The kernel behaves by its files: memory.high is max, whatever the runtime may have written."""
+    assert resting_on_an_unmodelled_high("max\n").verdict is Verdict.CONFORMS
+    assert resting_on_an_unmodelled_high("max\n", NoFile.NO_FILE, "max\n").verdict is Verdict.CONFORMS
+
+
+@pytest.mark.parametrize(
+    "texts", [("4096\n",), ("max\n", "4096\n"), ("4096\n", "max\n"), ("much\n",), (NoFile.NO_FILE,)]
+)
+def test_another_value_of_a_runtime_without_a_model_is_not(texts):
+    found = resting_on_an_unmodelled_high(*texts)
+    assert found.verdict is Verdict.NOT_OBSERVABLE
+    assert found.why_not == (
+        f"a precondition is not known: memory.high of container app of pod default/web: {UNMODELLED}"
+    )

@@ -17,7 +17,7 @@ from memqos.clock import Deadline
 from memqos.engine.answer import verdict
 from memqos.engine.answer.behaviour import behaviour_reason, behaviour_setter
 from memqos.engine.answer.finding import HELD, Finding, Loss, Setter, Subject, Verdict, subject_of
-from memqos.engine.plan import Plan, PlannedContainer, PlannedPod, Reason, kernel_revision
+from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod, Reason, kernel_revision
 from memqos.errors import UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion
@@ -72,19 +72,28 @@ class Preconditions:
         seconds = [at for at, _ in judged]
         return tuple(_over_time(one, seconds) for one in zip(*(findings for _, findings in judged), strict=True))
 
-    @property
-    def undecided(self) -> str:
-        """The precondition whose value is undecided, as one sentence; "" if all are known."""
+    def undecided(self, samples: Sequence[Sample]) -> str:
+        """The precondition whose value is undecided, as one sentence; "" if all are known.
+
+        A file that only a runtime without a model may have written is known if it shows the kernel's default in each
+        of the samples: the kernel behaves by its files, whatever wrote them.
+        """
         for knob in self.knobs:
-            for cgroup in (self.pod.cgroup, self.planned.cgroup):
+            for cgroup, texts in self._shown(samples, knob):
                 expected = cgroup.knobs.get(knob)
                 if expected is not None and expected.undecided:
                     return f"{knob} of {subject_of(cgroup, self.pod)} is {expected.shown}, since versions differ"
-                if expected is not None and expected.unmodelled:
+                if expected is not None and expected.unmodelled and not _is_default(expected, texts):
                     return f"{knob} of {subject_of(cgroup, self.pod)}: {expected.unmodelled}"
                 if expected is not None and expected.inexpressible:
                     return f"{knob} of {subject_of(cgroup, self.pod)} could not be requested: {expected.inexpressible}"
         return ""
+
+    def _shown(self, samples: Sequence[Sample], knob: Knob) -> Iterator[tuple[PlannedCgroup, list[FileText | None]]]:
+        """The texts of a file of the pod and of the container, each once for every sample in which it ran."""
+        ran = _while_it_ran(samples)
+        yield self.pod.cgroup, [sample.reading.file(sample.pod, knob) for sample in ran]
+        yield self.planned.cgroup, [sample.reading.file(sample.container, knob) for sample in ran]
 
     def texts(self, sample: Sample) -> tuple[FileText | None, ...]:
         """The texts of the judged files in a sample."""
@@ -127,6 +136,15 @@ def premises_of(plan: Plan, knobs: Sequence[Knob], enacted_by: Setter) -> list[P
         for container in pod.containers
         if container.kind is ContainerKind.APP
     ]
+
+
+def _is_default(expected: Expected, texts: Iterable[FileText | None]) -> bool:
+    """Whether a file that nothing planned decides was read, and always showed the kernel's default."""
+    read = {text for text in texts if isinstance(text, str)}
+    try:
+        return bool(read) and {expected.knob.parse(text) for text in read} == {expected.value}
+    except ValueError:
+        return False
 
 
 def _while_it_ran(samples: Sequence[Sample]) -> Sequence[Sample]:
@@ -298,7 +316,7 @@ class Observed:
         )
 
     def _premise_broken(self) -> str:
-        if undecided := self.rests_on.undecided:
+        if undecided := self.rests_on.undecided(self.samples):
             return f"a precondition is not known: {undecided}"
         broken = broken_of(self.premises)
         return f"a precondition does not hold: {broken}" if broken else ""
