@@ -103,11 +103,11 @@ def _unpacked(path: Path) -> Iterator[Path]:
     with temporary_folder("memqos-archive-") as folder:
         try:
             _extract(path, folder)
-        except (tarfile.TarError, OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        except (tarfile.TarError, OSError, EOFError, lzma.LZMAError, zlib.error, ValueError) as error:
             raise UsageError(
                 f"the archive cannot be read: {str(error)[:200] or type(error).__name__}.",
                 where=str(path),
-                next_step="Give a sosreport as a tarball, or the folder that it was unpacked to.",
+                next_step="Copy it again, or give the folder that it was unpacked to.",
             ) from None
         yield folder
 
@@ -134,7 +134,8 @@ def _extract(path: Path, folder: Path) -> None:
                     target.parent.mkdir(parents=True, exist_ok=True)
                     target.write_bytes(file.read(_MOST_FILE))
                     size += member.size
-        stream.must_be_whole()
+            end = archive.offset
+        stream.must_end(end)
     if inner and not size:
         what = f"it is an archive of {inner} archives, as `sos collect` makes it."
         raise UsageError(what, where=str(path), next_step="Unpack it, and give the sosreports in it.")
@@ -151,22 +152,32 @@ def _opened(path: Path) -> BinaryIO:
 
 
 class _Ending:
-    """A stream of bytes that keeps the last ones: tarfile accepts a truncated tar."""
+    """A stream of bytes that keeps how long it is, and where its zeros at the end begin.
+
+    tarfile accepts a truncated tar, and takes a damaged header behind the first one for the end.
+    """
 
     def __init__(self, raw: BinaryIO) -> None:
-        self._raw, self._last = raw, b""
+        self._raw, self._size, self._zeros = raw, 0, 0
 
     def read(self, size: int = -1) -> bytes:
         """Up to `size` bytes, all of them if negative; b"" at the end."""
         found = self._raw.read(size)
-        self._last = (self._last + found)[-tarfile.BLOCKSIZE :]
+        if text := found.rstrip(b"\0"):
+            self._zeros = self._size + len(text)
+        self._size += len(found)
         return found
 
-    def must_be_whole(self) -> None:
-        """Read the rest. Raises TarError if the last block is not the empty one that ends every tar."""
+    def must_end(self, end: int) -> None:
+        """Read the rest. Raises TarError if it is not the zeros that end every tar, a block of them at least.
+
+        end: where the last member ends.
+        """
         while self.read(1 << 20):
             pass
-        if self._last != bytes(tarfile.BLOCKSIZE):
+        if self._zeros > end:
+            raise tarfile.TarError(f"it is damaged behind byte {end} of the tar")
+        if self._size < end + tarfile.BLOCKSIZE:
             raise tarfile.TarError("it is truncated")
 
 

@@ -184,6 +184,34 @@ def test_a_truncated_archive_is_refused_wherever_it_ends(ending: str, tmp_path: 
             archived(path)
 
 
+def test_a_damaged_header_in_the_middle_is_not_the_end(tmp_path: Path) -> None:
+    """All that followed was lost without a word."""
+    path = packed(sosreport(tmp_path), tmp_path / "sos.tar")
+    with tarfile.open(path) as archive:
+        members = archive.getmembers()
+    whole = path.read_bytes()
+    for member in (members[len(members) // 3], members[-2]):
+        path.write_bytes(whole[: member.offset] + b"\xff" + whole[member.offset + 1 :])
+        with pytest.raises(UsageError, match=f"it is damaged behind byte {member.offset} of the tar"):
+            archived(path)
+    path.write_bytes(whole + b"garbage")
+    with pytest.raises(UsageError, match="it is damaged behind byte"):
+        archived(path)
+    path.write_bytes(whole + bytes(100))
+    assert archived(path)["cgroups"]
+
+
+def test_a_name_that_no_file_can_have_is_damage(tmp_path: Path) -> None:
+    """A byte of 0 in a name, as a damaged archive had it, was an unexpected error."""
+    path = tmp_path / "sos.tar"
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
+        member = tarfile.TarInfo("sos/sys/fs/cgroup/x")
+        member.pax_headers = {"path": "sos/sys/fs/cgroup/\0x"}
+        archive.addfile(member)
+    with pytest.raises(UsageError, match="the archive cannot be read: embedded null byte"):
+        archived(path)
+
+
 def test_a_must_gather_alone_is_refused_with_the_next_step(tmp_path: Path) -> None:
     place = must_gather(tmp_path)
     assert is_must_gather(place)
