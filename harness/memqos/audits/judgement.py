@@ -63,6 +63,8 @@ class AuditedPods:
                 found.append(f"pod {_name(pod)} is being deleted")
             elif pod.status is not None and pod.phase == "Pending":
                 found.append(f"pod {_name(pod)} is Pending")
+            elif pod.status is not None and pod.phase == "Running":
+                found.append(f"pod {_name(pod)} runs by its status, and has no cgroup here")
         return tuple(found)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -57,12 +58,31 @@ _OPENSHIFT = 13
 _MOST_OUTPUT = 64 << 20
 
 
+class _Files(collector.Node):
+    """The archive's files. A link that leads out of it, to a file of this host, is no file."""
+
+    def path(self, path: str) -> str:
+        """As of a node; a path of no file for one out of the archive."""
+        real = os.path.realpath(self.root + path)
+        return real if real == self.root or real.startswith(self.root + os.sep) else os.devnull + path
+
+    def output(self, path: str) -> str:
+        """A file's text, "" without it or if it is too large."""
+        return self.read(path, _MOST_OUTPUT) or ""
+
+    def matching(self, folder: str, pattern: str) -> list[str]:
+        """The paths of the files below a folder whose names match, sorted."""
+        there = Path(self.path(folder))
+        found = sorted(one for one in there.rglob(pattern) if one.is_file()) if there.is_dir() else []
+        return [folder + "/" + str(one.relative_to(there)) for one in found]
+
+
 def node_in(root: Path, place: str) -> dict[str, Any]:
     """The node whose files are in this folder, as a recording's document. place: the archive, for errors.
 
     Raises UsageError for one without cgroup v2, and for one without a kubelet.
     """
-    node = collector.Node(str(root))
+    node = _Files(os.path.realpath(root))
     tree = collector.Tree(node, "")
     if not tree.version:
         raise UsageError(
@@ -79,26 +99,33 @@ def node_in(root: Path, place: str) -> dict[str, Any]:
         )
     removed = [path for path, files in cgroups.items() if _drop_unread(files)]
     name = node.line("/hostname") or node.line("/sos_commands/host/hostname")
-    packages = _packages(root)
+    packages = _packages(node)
     found: dict[str, Any] = {
         "memqos_collect": collector.FORMAT,
         "source": name or place,
         "node": {},
         "machine": collector.machine_of(node, tree),
-        "containers": dict(_containers(root)),
+        "containers": dict(_containers(node)),
         "cgroups": cgroups,
         **({"kubelet": packages["kubelet"]} if "kubelet" in packages else {}),
-        **_configured(node, root),
-        "node_info": (info := _node_info(root, name)),
+        **_configured(node),
+        "node_info": (info := _node_info(node, name)),
         "notes": {},
     }
     architecture = _architecture(node)
     page_size, taken = _page_size(node, architecture, cgroups)
     facts = collector.facts_of(node, tree) | {"page_size": page_size, "architecture": architecture}
-    swappiness = re.search(r"(?m)^vm\.swappiness = (\d+)$", _output(root / "sos_commands/kernel/sysctl_-a"))
+    swappiness = re.search(r"(?m)^vm\.swappiness = (\d+)$", node.output("/sos_commands/kernel/sysctl_-a"))
     facts |= {"swappiness": int(swappiness[1])} if swappiness else {}
-    found["node"] = facts | _cpus(node) | _runtimes(root, packages, info, cgroups)
-    if pods := [*_pods(root), *_manifests(root)]:
+    facts["cpus"] = _cpus(node, cgroups, place)
+    if not facts["mem_total_kib"]:
+        raise UsageError(
+            "its proc/meminfo does not show the node's memory (MemTotal).",
+            where=place,
+            next_step="Make it with the plug-in memory: sos report --enable-plugins memory.",
+        )
+    found["node"] = facts | _runtimes(node, packages, info, cgroups)
+    if pods := [*_pods(node), *_manifests(node)]:
         found["pods"] = pods
     collector.complete(found)
     found["notes"] = dict(_missing(found, removed)) | ({"page_size": taken} if taken else {})
@@ -119,22 +146,21 @@ def _drop_unread(files: dict[str, str]) -> bool:
     return removed
 
 
-def _output(path: Path) -> str:
-    """A file's text, "" without it or if it is too large."""
-    try:
-        return path.read_text(errors="replace") if path.stat().st_size <= _MOST_OUTPUT else ""
-    except OSError:
-        return ""
+def _cpus(node: _Files, cgroups: Mapping[str, Mapping[str, str]], place: str) -> int:
+    """The number of CPUs: of the list of those online, else of /proc/cpuinfo, else of the root cgroup's set."""
+    found = collector.numbers_in(node.line("/sys/devices/system/cpu/online"))
+    found = found or len(re.findall(r"(?m)^processor\s*:", node.output("/proc/cpuinfo")))
+    found = found or collector.numbers_in(cgroups.get("/", {}).get("cpuset.cpus.effective", ""))
+    if not found:
+        raise UsageError(
+            "no file in it shows how many CPUs the node has.",
+            where=place,
+            next_step="Make it with the plug-in processor: sos report --enable-plugins processor.",
+        )
+    return found
 
 
-def _cpus(node: collector.Node) -> dict[str, int]:
-    """The number of CPUs from /proc/cpuinfo, if the list of those online is missing; {} if it is not."""
-    if node.line("/sys/devices/system/cpu/online"):
-        return {}
-    return {"cpus": len(re.findall(r"(?m)^processor\s*:", node.read("/proc/cpuinfo", _MOST_OUTPUT) or "")) or 1}
-
-
-def _page_size(node: collector.Node, architecture: str, cgroups: Mapping[str, Mapping[str, str]]) -> tuple[int, str]:
+def _page_size(node: _Files, architecture: str, cgroups: Mapping[str, Mapping[str, str]]) -> tuple[int, str]:
     """Bytes of a page, and why they are taken so; "" where they are certain."""
     printed = page_size_in_diagnostics(node.read("/sos_commands/system/ld.so_--list-diagnostics", 1 << 20) or "")
     if printed is not None:
@@ -152,22 +178,22 @@ def _page_size(node: collector.Node, architecture: str, cgroups: Mapping[str, Ma
     return counted[0], "" if counted[1] and not said else f"it is taken as {counted[0]} bytes on {on}: {why}{said}"
 
 
-def _uname(node: collector.Node) -> list[str]:
+def _uname(node: _Files) -> list[str]:
     return (node.line("/sos_commands/kernel/uname_-a") or node.line("/uname")).split()
 
 
-def _architecture(node: collector.Node) -> str:
+def _architecture(node: _Files) -> str:
     return next((word for word in _uname(node) if word in {"x86_64", "aarch64", "ppc64le", "s390x"}), "")
 
 
-def _configured(node: collector.Node, root: Path) -> dict[str, Any]:
+def _configured(node: _Files) -> dict[str, Any]:
     """The kubelet's configuration file, drop-ins, command line and checkpoints.
 
     Flags win over the file, and name it. Without the command line the usual file is taken, and the configuration is not
     completely known.
     """
     kubelet = collector.Kubelet()
-    words, why = _command_line(root, kubelet)
+    words, why = _command_line(node, kubelet)
     collector.read_flags(words or [], kubelet)
     found = collector.configured(node, kubelet)
     path = kubelet.path("config")
@@ -185,22 +211,22 @@ def _configured(node: collector.Node, root: Path) -> dict[str, Any]:
     return found | {"config_unread": "a sosreport has it only in " + " or ".join(_CONFIGS)}
 
 
-def _command_line(root: Path, kubelet: collector.Kubelet) -> tuple[list[str] | None, str]:
+def _command_line(node: _Files, kubelet: collector.Kubelet) -> tuple[list[str] | None, str]:
     """The words of the kubelet's command line after its name, from the output of ps; None and why if it is unknown.
 
     Sets `inside` of the kubelet if only a program that contains one runs.
     """
     inside = ""
-    for path in sorted((root / "sos_commands/process").glob("ps_*")):
+    for path in node.matching("/sos_commands/process", "ps_*"):
         found: list[list[str]] = []
-        for words in _commands(_output(path)):
+        for words in _commands(node.output(path)):
             name = words[0].rpartition("/")[2]
             start = 2 if name == "hyperkube" and words[1:2] == ["kubelet"] else 1
             if name == "kubelet" or start > 1:
                 found.append(words[start:])
             inside = name if name in collector.INSIDE else inside
         if any(words != found[0] for words in found):
-            return None, f"{path.name} shows {len(found)} kubelets"
+            return None, f"{Path(path).name} shows {len(found)} kubelets"
         if found:
             return found[0], ""
     kubelet.inside = inside
@@ -222,11 +248,11 @@ def _commands(text: str) -> Iterator[list[str]]:
             yield words
 
 
-def _packages(root: Path) -> dict[str, str]:
+def _packages(node: _Files) -> dict[str, str]:
     """The versions of installed packages: kubelet as a release, others in the form of their programs' output."""
-    lists = [root / "installed-rpms", root / "installed-debs", *(root / "sos_commands/rpm").glob("*")]
-    lists += (root / "sos_commands/dpkg").glob("*")
-    text = "\n".join(_output(one) for one in lists if one.is_file())
+    lists = ["/installed-rpms", "/installed-debs"]
+    lists += [*node.matching("/sos_commands/rpm", "*"), *node.matching("/sos_commands/dpkg", "*")]
+    text = "\n".join(map(node.output, lists))
     found: dict[str, str] = {}
     for name, pattern in _PACKAGES.items():
         match = re.search(rf"{_LINE}{pattern}(?::\w+)?(?:-|\s+)(?:\d+:)?(\d+(?:\.\d+)*)", text)
@@ -243,7 +269,7 @@ def _packages(root: Path) -> dict[str, str]:
 
 
 def _runtimes(
-    root: Path, packages: Mapping[str, str], info: Mapping[str, str], cgroups: Mapping[str, object]
+    node: _Files, packages: Mapping[str, str], info: Mapping[str, str], cgroups: Mapping[str, object]
 ) -> dict[str, Any]:
     """The runtimes and systemd in the fields of a recording.
 
@@ -251,7 +277,7 @@ def _runtimes(
     else the installed one.
     """
     found: dict[str, Any] = {name: f"{name} {version}" for name, version in packages.items() if name != "kubelet"}
-    told = [_output(path) for path in sorted((root / "sos_commands").rglob("crictl_version"))]
+    told = map(node.output, node.matching("/sos_commands", "crictl_version"))
     name, _, version = info.get("containerRuntimeVersion", "").partition("://")
     fields = {"Name": name, "Version": version}
     fields |= dict(re.findall(r"(?m)^Runtime(Name|Version):\s+(\S+)$", "\n".join(told)))
@@ -261,15 +287,15 @@ def _runtimes(
     if len(named) == 1:
         found = {name: text for name, text in found.items() if name not in _SCOPES}
         found |= {name: f"{name} {packages.get(name, '')}".rstrip() for name in named}
-    dump = _output(root / "sos_commands/containerd/containerd_config_dump")
+    dump = node.output("/sos_commands/containerd/containerd_config_dump")
     huge = re.search(r"(?m)^\s*disable_hugetlb_controller\s*=\s*(true|false)", dump)
     return found | ({"hugetlb": huge[1] == "false"} if huge and "containerd" in found else {})
 
 
-def _containers(root: Path) -> Iterator[tuple[str, list[str]]]:
+def _containers(node: _Files) -> Iterator[tuple[str, list[str]]]:
     """The running containers in the output of `crictl inspect`."""
-    for path in sorted((root / "sos_commands").rglob("crictl_inspect_*")) if (root / "sos_commands").is_dir() else ():
-        document = _json(path)
+    for path in node.matching("/sos_commands", "crictl_inspect_*"):
+        document = _json(node.output(path))
         status = document.get("status") if isinstance(document, dict) else None
         labels = status.get("labels") if isinstance(status, dict) else None
         if not isinstance(status, dict) or not isinstance(labels, dict):
@@ -280,9 +306,8 @@ def _containers(root: Path) -> Iterator[tuple[str, list[str]]]:
             yield id_, [str(one) for one in names]
 
 
-def _json(path: Path) -> Any:
+def _json(text: str) -> Any:
     """The document in a command's output, after warnings of crictl and kubectl; None for another text."""
-    text = _output(path)
     start = re.search(r"(?m)^[{\[]", text)
     try:
         return None if start is None else json.JSONDecoder().raw_decode(text, start.start())[0]
@@ -294,12 +319,12 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and bool(value)
 
 
-def _pods(root: Path) -> Iterator[Any]:
+def _pods(node: _Files) -> Iterator[Any]:
     """The pods that kubectl printed as JSON, each once: on control planes, with `-k kubernetes.all`."""
     seen: set[str] = set()
-    for path in sorted((root / "sos_commands/kubernetes").rglob("kubectl*_get_-o_json_*pods")):
+    for path in node.matching("/sos_commands/kubernetes", "kubectl*_get_-o_json_*pods"):
         try:
-            listed = collector.pods_in(_json(path))
+            listed = collector.pods_in(_json(node.output(path)))
         except ValueError:
             continue
         for pod in listed:
@@ -309,18 +334,18 @@ def _pods(root: Path) -> Iterator[Any]:
                 yield pod
 
 
-def _manifests(root: Path) -> Iterator[str]:
+def _manifests(node: _Files) -> Iterator[str]:
     """The texts of pods that the plug-in openshift prints."""
-    for path in sorted((root / "sos_commands/openshift/namespaces").glob("*/pods/*.yaml")):
-        text = _output(path)
+    for path in node.matching("/sos_commands/openshift/namespaces", "*.yaml"):
+        text = node.output(path) if path.split("/")[-2] == "pods" else ""
         if re.search(r"(?m)^kind: Pod$", text):
             yield text
 
 
-def _node_info(root: Path, name: str) -> dict[str, str]:
+def _node_info(node: _Files, name: str) -> dict[str, str]:
     """The versions in the Node object of this name, on control planes; {} without it."""
-    for path in sorted((root / "sos_commands/kubernetes").rglob("kubectl*_get_-o_json_nodes")):
-        document = _json(path)
+    for path in node.matching("/sos_commands/kubernetes", "kubectl*_get_-o_json_nodes"):
+        document = _json(node.output(path))
         for item in document.get("items") or () if isinstance(document, dict) else ():
             about = item.get("metadata") if isinstance(item, dict) else None
             if name and isinstance(about, dict) and about.get("name") == name:

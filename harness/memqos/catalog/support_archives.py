@@ -83,6 +83,9 @@ def archived(place: str | Path) -> Mapping[str, Any]:
                 where=str(place),
                 next_step="Make it with the plug-in cgroups: sos report --enable-plugins cgroups.",
             )
+        if len(roots) > 1:
+            what = f"it has the files of {len(roots)} nodes."
+            raise UsageError(what, where=str(place), next_step="Unpack it, and give the folder.")
         return node_in(roots[0], str(place))
 
 
@@ -104,8 +107,9 @@ def _unpacked(path: Path) -> Iterator[Path]:
         try:
             _extract(path, folder)
         except (tarfile.TarError, OSError, EOFError, lzma.LZMAError, zlib.error, ValueError) as error:
+            said = (error.strerror if isinstance(error, OSError) else "") or str(error)
             raise UsageError(
-                f"the archive cannot be read: {str(error)[:200] or type(error).__name__}.",
+                f"the archive cannot be read: {said[:200] or type(error).__name__}.",
                 where=str(path),
                 next_step="Copy it again, or give the folder that it was unpacked to.",
             ) from None
@@ -115,6 +119,7 @@ def _unpacked(path: Path) -> Iterator[Path]:
 def _extract(path: Path, folder: Path) -> None:
     """Extract the needed plain files, without names outside of the folder, links and devices."""
     count = size = inner = 0
+    nodes: dict[tuple[str, ...], int] = {}
     with _opened(path) as raw:
         stream = _Ending(raw)
         with tarfile.open(fileobj=cast("BinaryIO", stream), mode="r|") as archive:
@@ -126,11 +131,11 @@ def _extract(path: Path, folder: Path) -> None:
                 if "cluster-scoped-resources" in parts[:3]:
                     raise _only_pods(path, "--pods FOLDER -R, the folder that it was unpacked to")
                 inner += member.name.endswith(_TARS) and len(parts) == _IN_COLLECTION
-                if not member.isreg() or member.size > _MOST_FILE or not _is_wanted(parts):
-                    continue
-                file = archive.extractfile(member)
-                if file is not None:
-                    target = folder.joinpath("node", *parts[1:])
+                place = _place(parts) if member.isreg() and member.size <= _MOST_FILE else None
+                file = None if place is None else archive.extractfile(member)
+                if file is not None and place is not None:
+                    above, below = place
+                    target = folder / str(nodes.setdefault(above, len(nodes))) / below
                     target.parent.mkdir(parents=True, exist_ok=True)
                     target.write_bytes(file.read(_MOST_FILE))
                     size += member.size
@@ -181,7 +186,18 @@ class _Ending:
             raise tarfile.TarError("it is truncated")
 
 
-def _is_wanted(parts: tuple[str, ...]) -> bool:
-    """Whether it is a needed file in the archive's only folder."""
-    below = parts[1:]
-    return bool(below) and ".." not in parts and parts[0] != "/" and bool(WANTED.fullmatch("/".join(below)))
+_TOPS = frozenset({"sys", "proc", "sos_commands", "hostname", "uname", "installed-rpms", "installed-debs"})
+_TOP_PAIRS = frozenset({("etc", "os-release"), ("etc", "kubernetes"), ("etc", "openshift"), ("var", "lib")})
+_DEEPEST = 3
+"""The most folders above a node's files; sos makes one."""
+
+
+def _place(parts: tuple[str, ...]) -> tuple[tuple[str, ...], str] | None:
+    """The folders above a node's files, and a needed file's path below them; None for any other file."""
+    if ".." in parts or parts[:1] == ("/",):
+        return None
+    for at in range(min(len(parts), _DEEPEST + 1)):
+        if parts[at] in _TOPS or parts[at : at + 2] in _TOP_PAIRS:
+            below = "/".join(parts[at:])
+            return (parts[:at], below) if WANTED.fullmatch(below) else None
+    return None

@@ -182,11 +182,12 @@ class YamlText:
         # The error's bytes include those of a character that began in the previous piece.
         before = read - len(error.object)
         line = self._line + sum(piece.count("\n") for piece in self._pieces)
+        packed = before == 0 and error.object.startswith((b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd"))
         return ManifestError.at(
             f"byte {before + error.start} is not UTF-8 (0x{error.object[error.start]:02x}).",
             file=self._file,
             line=line + error.object.count(b"\n", 0, error.start),
-            next_step="Save the file as UTF-8.",
+            next_step="It is compressed: decompress it first." if packed else "Save the file as UTF-8.",
         )
 
 

@@ -388,7 +388,7 @@ class Tree:
     @staticmethod
     def _file(name: str, folder: int) -> Optional[str]:
         try:
-            descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder)
         except OSError:
             return None
         try:
@@ -515,11 +515,14 @@ def second_look(tree: Tree, paths: List[str], first: Dict[str, Any]) -> Dict[str
 
 def numbers_in(text: str) -> int:
     """The number of entries in a list such as "0-1,4"."""
-    count = 0
-    for span in text.split(",") if text else ():
-        first, _, last = span.partition("-")
-        count += int(last or first) - int(first) + 1
-    return count
+    spans = re.findall(r"(\d+)(?:-(\d+))?", text)
+    return sum(int(last or first) - int(first) + 1 for first, last in spans)
+
+
+def first_number(text: str) -> str:
+    """The number that a text begins with, "" for another one."""
+    match = re.match(r"\d+(\.\d+)?", text)
+    return match.group(0) if match else ""
 
 
 def facts_of(node: Node, tree: Tree) -> Dict[str, Any]:
@@ -542,7 +545,7 @@ def facts_of(node: Node, tree: Tree) -> Dict[str, Any]:
         "cpus": numbers_in(cpus) or os.cpu_count() or 1,
         "page_size": os.sysconf("SC_PAGE_SIZE"),
         "cgroup": tree.version,
-        "swappiness": int(node.line("/proc/sys/vm/swappiness") or 60),
+        "swappiness": int(first_number(node.line("/proc/sys/vm/swappiness")) or 60),
         "kernel": node.line("/proc/sys/kernel/osrelease"),
         "architecture": os.uname().machine,
     }
@@ -587,7 +590,7 @@ def machine_of(node: Node, tree: Tree) -> Dict[str, Any]:
         "pressure": {name: node.line("/proc/pressure/" + name) for name in ("memory", "cpu", "io")},
         "vm": {name: node.line("/proc/sys/vm/" + name) for name in vm},
         "hugepages": {name: node.line("%s/%s/nr_hugepages" % (huge, name)) for name in node.names(huge)},
-        "uptime_seconds": float((node.line("/proc/uptime") or "0").split()[0]),
+        "uptime_seconds": float(first_number(node.line("/proc/uptime")) or 0),
         "os": release,
         "mounts": [
             {"path": point, "type": kind, "options": options}
@@ -777,6 +780,9 @@ def configured(node: Node, kubelet: Kubelet) -> Dict[str, Any]:
                 found[name] = json.loads(text)
             except ValueError:
                 damaged[name] = "the file is not JSON"
+            if name in found and not isinstance(found[name], dict):
+                del found[name]
+                damaged[name] = "the file has no object"
     if damaged:
         found["checkpoints_unread"] = damaged
     return found

@@ -1,9 +1,12 @@
+import gzip
+import lzma
 import textwrap
 from fractions import Fraction
 
 import pytest
 import yaml
 
+from memqos.catalog.pods import load_pods
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.errors import ManifestError
@@ -385,3 +388,12 @@ def test_a_size_limit_that_is_no_quantity_is_refused():
     with pytest.raises(ManifestError) as caught:
         pods(manifest(spec="volumes:\n- {name: v, emptyDir: {medium: Memory, sizeLimit: 64Mb}}"))
     assert "spec.volumes[0].emptyDir.sizeLimit" in str(caught.value)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_a_compressed_file_is_called_so(pack, tmp_path):
+    """A packed must-gather with --pods."""
+    (tmp_path / "pods.tar.gz").write_bytes(pack(b"apiVersion: v1\n"))
+    with pytest.raises(ManifestError) as caught:
+        load_pods(tmp_path / "pods.tar.gz")
+    assert caught.value.next_step == "It is compressed: decompress it first."

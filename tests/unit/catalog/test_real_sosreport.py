@@ -7,6 +7,7 @@ API server had them. The machine was one of memqos; sos ran in it while the pods
 from __future__ import annotations
 
 import json
+import shutil
 import tarfile
 from functools import cache
 from pathlib import Path
@@ -137,3 +138,60 @@ def test_the_layout_of_sos_3_and_4_0_is_read(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "config.json").write_text(json.dumps(fixture()["config"]))
     code, out = report.audited(capsys, "--kubelet-config", str(tmp_path / "config.json"))
     assert (code, "254 conform, 0 deviate, 0 not observable" in out) == (0, True), out
+
+
+@pytest.mark.parametrize(("file", "text"), [
+    ("proc/sys/vm/swappiness", "x\n"), ("proc/uptime", "x\n"), ("proc/1/mountinfo", "x y z\n"),
+    ("var/lib/kubelet/memory_manager_state", "[]"), ("sos_commands/kernel/uname_-a", ""),
+])  # fmt: skip
+def test_a_damaged_fact_without_influence_costs_nothing(
+    file: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first two were unexpected errors."""
+    report = Sosreport(tmp_path)
+    report.put(file, text)
+    code, out = report.audited(capsys)
+    assert (code, "265 conform, 0 deviate, 0 not observable" in out) == (0, True), out
+
+
+@pytest.mark.parametrize(("file", "text", "says"), [
+    ("proc/meminfo", "", "its proc/meminfo does not show the node's memory (MemTotal)"),
+    ("sys/devices/system/cpu/online", "garbage\n", "no file in it shows how many CPUs the node has"),
+])  # fmt: skip
+def test_without_a_needed_fact_the_plug_in_is_named(
+    file: str, text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A node of one CPU was assumed, and four of its files deviated."""
+    report = Sosreport(tmp_path)
+    report.put(file, text)
+    code, out = report.audited(capsys)
+    assert (code, says in out, "sos report --enable-plugins " in out) == (4, True, True), out
+    report.put("sys/devices/system/cpu/online", "0-7\n")
+    report.put("sys/fs/cgroup/cpuset.cpus.effective", "0-7\n")
+    assert report.audited(capsys)[0] == (4 if file == "proc/meminfo" else 0)
+
+
+def test_links_to_this_host_are_no_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An unpacked archive with such a link was judged by this host's memory."""
+    report = Sosreport(tmp_path)
+    for name, to in ((f"sys/fs/cgroup{CONTAINER}/memory.high", "/etc/hostname"), ("proc/swaps", "/proc/swaps")):
+        (report.root / name).unlink()
+        (report.root / name).symlink_to(to)
+    code, out = report.audited(capsys)
+    assert (code, "264 conform, 0 deviate, 1 not observable" in out) == (0, True), out
+    assert "memory.high of container app of pod default/burstable: the file was not read" in out
+    (report.root / "proc/meminfo").unlink()
+    (report.root / "proc/meminfo").symlink_to("/proc/meminfo")
+    code, out = report.audited(capsys)
+    assert (code, "does not show the node's memory" in out) == (4, True), out
+
+
+def test_a_pod_that_runs_without_a_cgroup_leaves_the_sums_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its cgroup was not copied, or it was not there any more: three sums above pods deviated."""
+    report = Sosreport(tmp_path)
+    shutil.rmtree(report.root / f"sys/fs/cgroup{BURSTABLE}")
+    code, out = report.audited(capsys)
+    assert (code, ", 0 deviate, " in out) == (0, True), out
+    assert "pod default/burstable runs by its status, and has no cgroup here" in out

@@ -212,6 +212,24 @@ def test_a_name_that_no_file_can_have_is_damage(tmp_path: Path) -> None:
         archived(path)
 
 
+@pytest.mark.parametrize("above", [".", "./sos", "sos", "tickets/7/sos", "var/tmp/sos"])
+def test_the_node_is_found_below_any_folder(above: str, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "sos.tar", "w") as archive:
+        archive.add(sosreport(tmp_path), above)
+    found = archived(tmp_path / "sos.tar")
+    assert (found["source"], found["kubelet"], len(found["containers"])) == ("n1", "v1.36.0", 7)
+
+
+def test_two_nodes_in_one_archive_are_not_mixed(tmp_path: Path) -> None:
+    """The files of the second one replaced those of the first, and the mixture was judged."""
+    root = sosreport(tmp_path)
+    with tarfile.open(tmp_path / "sos.tar", "w") as archive:
+        archive.add(root, "sosreport-a")
+        archive.add(root, "sosreport-b")
+    with pytest.raises(UsageError, match="it has the files of 2 nodes"):
+        archived(tmp_path / "sos.tar")
+
+
 def test_a_must_gather_alone_is_refused_with_the_next_step(tmp_path: Path) -> None:
     place = must_gather(tmp_path)
     assert is_must_gather(place)
