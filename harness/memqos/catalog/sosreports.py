@@ -124,11 +124,19 @@ def node_in(root: Path, place: str) -> dict[str, Any]:
             where=place,
             next_step="Make it with the plug-in memory: sos report --enable-plugins memory.",
         )
+    bound = "numa" not in facts and collector.numbers_in(cgroups.get("/", {}).get("cpuset.mems.effective", "")) > 1
+    if bound:
+        # Which NUMA nodes a container gets follows from their amounts of memory.
+        found.pop("memory_manager_state", None)
+        for files in cgroups.values():
+            files.pop("cpuset.mems", None)
     found["node"] = facts | _runtimes(node, packages, info, cgroups)
     if pods := [*_pods(node), *_manifests(node)]:
         found["pods"] = pods
     collector.complete(found)
     found["notes"] = dict(_missing(found, removed)) | ({"page_size": taken} if taken else {})
+    if bound:
+        found["notes"]["numa"] = "the plug-in numa, which needs numactl, did not run: NUMA nodes are not judged"
     return found
 
 
@@ -364,7 +372,7 @@ def _missing(found: Mapping[str, Any], removed: list[str]) -> Iterator[tuple[str
             ("it has no output of crictl inspect: containers are found by the status of the pods (containerID)"),
         )
     if "config" not in found and "config_unread" in found:
-        yield "config", "it has no kubelet configuration: give it with --kubelet-config"
+        yield "config", "it has no kubelet configuration: --kubelet-config gives it"
     if "kubelet" not in found:
         yield "kubelet", "no package shows the kubelet's release: give it with --kubernetes"
     if not any("oom_score_adj" in files for files in found["cgroups"].values()):

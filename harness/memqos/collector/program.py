@@ -514,7 +514,9 @@ def second_look(tree: Tree, paths: List[str], first: Dict[str, Any]) -> Dict[str
 
 
 def numbers_in(text: str) -> int:
-    """The number of entries in a list such as "0-1,4"."""
+    """The number of entries in a list such as "0-1,4"; 0 for another text."""
+    if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text):
+        return 0
     spans = re.findall(r"(\d+)(?:-(\d+))?", text)
     return sum(int(last or first) - int(first) + 1 for first, last in spans)
 

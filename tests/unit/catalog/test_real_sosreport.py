@@ -157,6 +157,7 @@ def test_a_damaged_fact_without_influence_costs_nothing(
 @pytest.mark.parametrize(("file", "text", "says"), [
     ("proc/meminfo", "", "its proc/meminfo does not show the node's memory (MemTotal)"),
     ("sys/devices/system/cpu/online", "garbage\n", "no file in it shows how many CPUs the node has"),
+    ("sys/devices/system/cpu/online", "0-", "no file in it shows how many CPUs the node has"),
 ])  # fmt: skip
 def test_without_a_needed_fact_the_plug_in_is_named(
     file: str, text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -169,6 +170,23 @@ def test_without_a_needed_fact_the_plug_in_is_named(
     report.put("sys/devices/system/cpu/online", "0-7\n")
     report.put("sys/fs/cgroup/cpuset.cpus.effective", "0-7\n")
     assert report.audited(capsys)[0] == (4 if file == "proc/meminfo" else 0)
+
+
+def test_numa_nodes_without_their_memory_are_not_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """sos copies /sys/devices/system/node only where numactl is installed; the state file then fitted no node."""
+    report = Sosreport(tmp_path)
+    shutil.rmtree(report.root / "sys/devices/system/node", ignore_errors=True)
+    report.put("sys/fs/cgroup/cpuset.mems.effective", "0-1\n")
+    state = {"policyName": "Static", "machineState": {"0": {}, "1": {}}, "entries": {}, "checksum": 1}
+    report.put("var/lib/kubelet/memory_manager_state", json.dumps(state))
+    config = fixture()["config"] | {
+        "memoryManagerPolicy": "Static",
+        "reservedMemory": [{"numaNode": 0, "limits": {"memory": "260Mi"}}],
+    }
+    report.put("var/lib/kubelet/config.yaml", json.dumps(config))
+    code, out = report.audited(capsys)
+    assert (code, ", 0 deviate, " in out) == (0, True), out
+    assert "numa: the plug-in numa, which needs numactl, did not run" in out
 
 
 def test_links_to_this_host_are_no_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
