@@ -220,9 +220,12 @@ class Containers:
         return self.entered_during(lambda: None, handle, score, program)[0]
 
     def entered_during(
-        self, happens: Callable[[], Result], handle: ContainerHandle, score: int, program: Command
+        self, happens: Callable[[], Result], handle: ContainerHandle, score: int | None, program: Command
     ) -> tuple[list[Finding], Result]:
-        """The same, and the result of what happens once, as soon as the program is seen or has ended."""
+        """The same, and the result of what happens once, as soon as the program is seen or has ended.
+
+        score: None to judge none.
+        """
         path, seen, where = self.cgroup_of(handle), dict[int, str](), ""
         whole = self.requests.kubelet.layout.whole(self.requests.pod.planned.cgroup.path, handle.id)
         before = self._scores_in(path)
@@ -254,7 +257,7 @@ class Containers:
             observed("exec", "0", ended),
             observed(f"{PROCESSES} of exec", "there", inside, cgroup=str(path), why_not=failed),
         ]
-        if seen:
+        if seen and score is not None:
             name = f"{OOM_SCORE_ADJ} of exec"
             found.append(observed(name, str(score), scores, cgroup=str(path), why_not=of_score))
         return found, results[0]
