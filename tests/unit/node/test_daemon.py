@@ -157,6 +157,28 @@ def test_a_kernel_that_swaps_pods_too_deviates(tmp_path):
     assert {knob for _, knob in deviating(function, bench, "v1.30-unset-swap", tmp_path)} == {"memory.swap.current"}
 
 
+class SwappablePods(DaemonBench):
+    """A runtime drops memory.swap.max of 0, and the kernel swaps pods instead of the daemon, as with youki."""
+
+    def run_program(self, container):
+        self.cgroups.show(self.path_of(container), "memory.swap.max", "max\n")
+        super().run_program(container)
+
+
+def test_a_daemon_proves_nothing_beside_pods_that_may_swap(tmp_path):
+    evidence, notes = evidence_in(tmp_path)
+    bench = SwappablePods(ignores="daemon", swaps=True)
+    with contextlib.suppress(NonconformanceError):
+        SWAPPING.test_a_daemon_is_swapped_and_pods_are_not(
+            bench.node, KUBELETS["v1.30-unset-swap"], CATALOGUE, evidence
+        )
+
+    assert {one.knob for one in notes.findings if one.verdict is Verdict.DEVIATES} == {"memory.swap.max"}
+    [found] = [one for one in notes.findings if str(one.subject) == "the daemon"]
+    assert (found.verdict, found.observed) == (Verdict.NOT_OBSERVABLE, "")
+    assert found.why_not.startswith("a precondition does not hold: memory.swap.max of container app of pod default/")
+
+
 class KillingBench(DaemonBench):
     """A machine that kills the neighbour with so many bytes of the daemon in swap, and so many still in use.
 

@@ -53,6 +53,11 @@ class Together:
         """All preconditions, of every container, its pod and above: settle them with the behaviour."""
         return (*self.above, *(finding for one in self.containers for finding in one.course.premises))
 
+    @property
+    def broken(self) -> str:
+        """Why nothing can be expected of the rest of the machine: a precondition fails. "" if all hold."""
+        return self._broken()
+
     def still_runs(self, pod: str, *, spent: str = "") -> Finding:
         """It runs; see `Course.still_runs`."""
         return self._course(pod).still_runs(spent=spent)

@@ -111,10 +111,11 @@ class Daemon:
         expected = f"less than {self._least} ({self.before} before, less {self.slack} for each CPU)"
         return self._finding("memory.current", "taken", expected, now, now < self._least, why_not=why)
 
-    def swaps(self) -> Finding:
-        """More than one batch of it is in swap."""
-        swapped = self._amount(self.path, "memory.swap.current")
-        return self._finding("memory.swap.current", "used", f"more than {self.slack}", swapped, swapped > self.slack)
+    def swaps(self, *, why_not: str = "") -> Finding:
+        """More than one batch of it is in swap; why_not: why it need not be, "" if it must."""
+        file, expected = "memory.swap.current", f"more than {self.slack}"
+        swapped = self._amount(self.path, file)
+        return self._finding(file, "used", expected, swapped, swapped > self.slack, why_not=why_not)
 
     @property
     def spent(self) -> str:
