@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from memqos.catalog.data import data_root
 from memqos.catalog.kubelet_config import load_settings
 from memqos.engine.releases.release import Release, Variant
+from memqos.engine.releases.table import Gate, Novelty
 from memqos.errors import UnknownNameError
 from memqos.model.node import CgroupVersion, KubeletSettings, SwapBehavior
 from memqos.validation import CheckedFile
@@ -59,10 +60,15 @@ class KubeletCase:
         )
 
     def without_swap(self) -> KubeletCase:
-        """The same kubelet with swapBehavior NoSwap: kubelets resize no memory request of a container that may swap."""
-        return dataclasses.replace(
-            self, settings=dataclasses.replace(self.settings, swap_behavior=SwapBehavior.NO_SWAP)
-        )
+        """The same kubelet with swapBehavior NoSwap: kubelets resize no memory request of a container that may swap.
+
+        Before NoSwap (1.30), with the gate NodeSwap off.
+        """
+        settings = dataclasses.replace(self.settings, swap_behavior=SwapBehavior.NO_SWAP)
+        if not Release.parse(self.release).has(Novelty.NO_SWAP):
+            gates = {**self.settings.feature_gates, Gate.NODE_SWAP.value: False}
+            settings = dataclasses.replace(self.settings, swap_behavior=None, feature_gates=gates)
+        return dataclasses.replace(self, settings=settings)
 
     def with_eviction(self, available: int) -> KubeletCase:
         """The same kubelet, which evicts pods while the node has fewer bytes of memory available (evictionHard)."""

@@ -1,3 +1,5 @@
+import dataclasses
+
 import pytest
 
 from memqos.catalog.kubelets import load_kubelets
@@ -6,6 +8,7 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.releases.release import Variant
 from memqos.errors import ManifestError, UnknownNameError, UsageError
+from memqos.model.knob import Knob
 from memqos.model.node import CgroupVersion, NodeFacts, NumaNode
 
 CONFIG = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -48,6 +51,18 @@ def test_each_kubelet_starts_and_plans_the_catalogue(kubelet):
     )
     assert len(plan.reserved) == 2
     assert len(plan.pods) >= 14
+
+
+@pytest.mark.parametrize("release", ["1.27", "1.29", "1.30", "1.36"])
+def test_without_swap_every_release_accepts_the_configuration_and_swaps_nothing(release):
+    """1.27 does not know NoSwap: such a case was a usage error."""
+    [found] = [one for one in load_kubelets() if one.id == "v1.27"]
+    case = dataclasses.replace(found, release=release).without_swap()
+    node = NodeFacts(memory=2 << 30, swap=512 << 20, cpus=2, cgroup_version=CgroupVersion.V2)
+    [pod] = [one for one in load_pod_catalog() if one.name == "burstable"]
+    plan = expect([pod], Kubelet.of(node=node, settings=case.settings, release=release, variant=case.variant))
+    [container] = plan.pods[0].containers
+    assert str(container.cgroup.knobs[Knob.MEMORY_SWAP_MAX].value) == "0"
 
 
 def test_one_from_a_folder(tmp_path):
