@@ -245,11 +245,16 @@ class ReportVerbs:
         return found
 
     def _kernel(self, path: CgroupPath, field: str) -> int:
-        """The working set: usage less inactive_file (cadvisor and the CRI servers)."""
+        """The working set: usage less inactive_file (cadvisor and the CRI servers).
+
+        EnactorNotAbleError if the container has ended, as one does that may not swap and takes more than its limit.
+        """
+        name = "memory.swap.current" if field == _SWAP else "memory.current"
+        if not (used := self._text(path, name)):
+            raise EnactorNotAbleError(f"a container has ended: {path} has no {name}.")
         if field == _SWAP:
-            return int(self._text(path, "memory.swap.current"))
-        used = int(self._text(path, "memory.current"))
-        return max(0, used - self._stat(path)["inactive_file"])
+            return int(used)
+        return max(0, int(used) - self._stat(path).get("inactive_file", 0))
 
     def _reclaim(self, path: CgroupPath) -> None:
         """Have the kernel reclaim some of its memory, as much as it can; EAGAIN means less than requested."""

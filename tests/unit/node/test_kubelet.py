@@ -241,6 +241,15 @@ def test_amounts_within_the_tolerance_prove_nothing(bench, memory, swap):
             reporting(bench, population).memory()
 
 
+def test_what_a_kubelet_reports_of_an_ended_container_proves_nothing(bench):
+    """Under 1.27 LimitedSwap is no swap: the program was killed at its limit, and the reading was no number."""
+    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
+        in_use(bench, population)
+        bench.cgroups.remove(population.path_of(WEB, "app"))
+        with pytest.raises(EnactorNotAbleError, match=r"a container has ended: /kubepods.*has no memory"):
+            reporting(bench, population).memory()
+
+
 def test_without_a_kubelet_the_verbs_are_not_observable(bench):
     with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
         assert "--kubelet-binary PATH" in bench.node.why_not("kubelet")
