@@ -57,6 +57,7 @@ NEEDS: Mapping[str, str] = {
     "no memory policy": "the OCI runtime does not know linux.memoryPolicy",
     "kubelet": "a kubelet runs in the machine, and memqos is not in its place",
     "two kubelets": "two kubelets of different releases are given, so one can be upgraded to the other",
+    "kubelet resizes": "the kubelet in the machine resizes pods in place, as kubelets since 1.33 do",
 }
 """What a claim can need, and what that means; a machine or runtime without it makes the claim not observable."""
 _FORMER_NEEDS = {

@@ -162,7 +162,7 @@ class Ability(StrEnum):
     SUCCEED: restart with another configuration or release while pods keep running. ALTER: carry out a plan that is not
     the kubelet's own: containers bound to a NUMA node from outside, other sums above pods, pods that ended before, or
     several kubelets at once. ANSWER: provide a kubelet's endpoints and the status of its pods
-    (`Enactor.answers`).
+    (`Enactor.answers`). UPGRADE: let the second of its releases take over the pods of the first.
     """
 
     STEER = "steer"
@@ -171,6 +171,7 @@ class Ability(StrEnum):
     SUCCEED = "succeed"
     ALTER = "alter"
     ANSWER = "answer"
+    UPGRADE = "upgrade"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

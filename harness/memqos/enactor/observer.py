@@ -25,6 +25,7 @@ _WHY_NOT = {
     Ability.SUCCEED: "memqos only observes the kubelet here: restart it yourself.",
     Ability.ALTER: "memqos only reads cgroups here: what the kubelet wrote is its own.",
     Ability.ANSWER: "memqos only reads cgroups here, and asks no kubelet.",
+    Ability.UPGRADE: "memqos only observes the kubelet here: upgrade it yourself.",
 }
 
 

@@ -36,7 +36,7 @@ from memqos.node.eviction import EvictionVerbs
 from memqos.node.kubelet import KubeletVerbs
 from memqos.node.machine.daemon import Daemon, running_daemon
 from memqos.node.machine.mounts import HugeVolume, huge_volume, memory_volume, mounted
-from memqos.node.machine.needs import lacking, required_fallback
+from memqos.node.machine.needs import OF_KUBELETS, lacking, required_fallback
 from memqos.node.machine.shortage import narrow_numa_node, reclaiming, scarce, tight
 from memqos.node.machine.swap import swaps_in_order
 from memqos.node.occupancy import Cleanup, HealthChecks, Occupancy
@@ -108,11 +108,8 @@ class NodeUnderTest:
 
     def why_not(self, need: str) -> str:
         """Why the node lacks a need, "" if it has it; names are those of `claims.NEEDS`."""
-        if need == "kubelet":
-            return self._enactor.why_not(Ability.ANSWER)
-        if need == "two kubelets":
-            few = "" if len(self._enactor.releases) > 1 else "only one kubelet is given; use --kubelet-upgrade PATH"
-            return self._enactor.why_not(Ability.ANSWER) or few
+        if abilities := OF_KUBELETS.get(need):
+            return next(filter(None, map(self._enactor.why_not, abilities)), "")
         oci, is_own = self._runtimes.oci, self._cleanup.disposable
         return lacking(need, facts=self._facts, runtime=self.runtime, oci=oci, driver=self.driver, is_own=is_own)
 

@@ -246,6 +246,33 @@ def test_a_kubelet_that_writes_running_pods_again_after_an_upgrade_is_found(rewr
     assert bool(found) == rewrites
 
 
+@pytest.mark.parametrize(
+    ("minors", "why"),
+    [
+        ((27, 36), "kubelets since 1.31 end the containers of older ones"),
+        ((36, 27), "kubelets since 1.31 end the containers of older ones"),
+        ((31, 36), ""),
+        ((27, 30), ""),
+        ((36,), "only one kubelet is given"),
+    ],
+)
+def test_an_upgrade_that_ends_all_containers_is_not_observable(minors, why):
+    """Seen with 1.27.7 and 1.32.13: each file of the containers was missing."""
+    bench = Bench()
+    with enactor_on(bench, binaries={minor: f"kubelet-1.{minor}" for minor in minors}) as enactor:
+        told = bench.node_with(enactor).why_not("two kubelets")
+    assert told.startswith(why) if why else told == ""
+
+
+@pytest.mark.parametrize(("minor", "resizes"), [(32, False), (33, True)])
+def test_a_claim_about_resizes_needs_a_kubelet_that_resizes(minor, resizes):
+    bench = Bench()
+    with enactor_on(bench, minor=minor) as enactor:
+        why = bench.node_with(enactor).why_not("kubelet resizes")
+    assert why == ("" if resizes else enactor.why_not(Ability.RESIZE))
+    assert bench.node.why_not("kubelet resizes") == bench.node.why_not("kubelet")
+
+
 @pytest.mark.parametrize("updates", [False, True])
 def test_an_upgrade_updates_the_containers_that_the_older_kubelet_did_not_record(updates):
     """1.27 sends memory.min for each request; 1.36 with the policy None resets it, after it is healthy."""

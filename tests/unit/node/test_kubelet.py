@@ -239,12 +239,6 @@ def test_amounts_within_the_tolerance_prove_nothing(bench, memory, swap):
         in_use(bench, population, memory, swap)
         with pytest.raises(EnactorNotAbleError, match="to tell a report from none"):
             reporting(bench, population).memory()
-
-
-def test_what_a_kubelet_reports_of_an_ended_container_proves_nothing(bench):
-    """Under 1.27 LimitedSwap is no swap: the program was killed at its limit, and the reading was no number."""
-    with bench.node.admitted([WEB], kubelet("1.36", **TIERED)) as population:
-        in_use(bench, population)
         bench.cgroups.remove(population.path_of(WEB, "app"))
         with pytest.raises(EnactorNotAbleError, match=r"a container has ended: /kubepods.*has no memory"):
             reporting(bench, population).memory()

@@ -62,6 +62,9 @@ allocation state, RemoveOrphanedPods), but the next pods may have the same uids,
 RESIZES_SINCE = 33
 """InPlacePodVerticalScaling is beta and enabled by default since 1.33."""
 
+NEW_HASH_SINCE = 31
+"""Kubelets since 1.31 hash other fields of a container, and end the containers of older ones (kubernetes#129385)."""
+
 _WHY_NOT = {
     Ability.ALTER: "a kubelet carries out its own plan alone: it places containers by its Memory Manager, and writes "
     "the sums of its pods.",
@@ -111,7 +114,17 @@ class Kubelet:
         return next(iter(self.binaries))
 
     def why_not(self, ability: Ability) -> str:
-        """A kubelet never reconciles a pod's cgroup. The one that runs now resizes in place since 1.33."""
+        """A kubelet never reconciles a pod's cgroup. The one that runs now resizes in place since 1.33.
+
+        Two kubelets leave each other's containers running if both are older than 1.31, or neither is.
+        """
+        if ability is Ability.UPGRADE and len(self.binaries) == 1:
+            return "only one kubelet is given; use --kubelet-upgrade PATH"
+        if ability is Ability.UPGRADE and len({minor < NEW_HASH_SINCE for minor in self.binaries}) > 1:
+            return (
+                f"kubelets since 1.{NEW_HASH_SINCE} end the containers of older ones, because they hash other fields "
+                "of a container (kubernetes#129385)."
+            )
         if ability is Ability.RESIZE and self.minor < RESIZES_SINCE:
             return "this kubelet resizes in place only behind an alpha gate; kubelets since 1.33 do so by default."
         return _WHY_NOT.get(ability, "")

@@ -6,6 +6,7 @@ import re
 from fractions import Fraction
 from typing import Literal
 
+from memqos.enactor.base import Ability
 from memqos.engine.translate.versions import Feature, Traits
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts
@@ -13,7 +14,14 @@ from memqos.model.topology import Fallback, fallback
 from memqos.probe.facts import TargetFacts
 from memqos.runtime.base import Capability, Runtime
 
-__all__ = ["lacking", "required_fallback"]
+__all__ = ["OF_KUBELETS", "lacking", "required_fallback"]
+
+OF_KUBELETS = {
+    "kubelet": (Ability.ANSWER,),
+    "kubelet resizes": (Ability.ANSWER, Ability.RESIZE),
+    "two kubelets": (Ability.ANSWER, Ability.UPGRADE),
+}
+"""The abilities of an enactor that a claim about a kubelet needs."""
 
 _WOULD_DO = {
     "swap": "--topology two-numa-nodes",
