@@ -205,7 +205,7 @@ def test_every_entry_that_is_shipped_is_of_a_claim_and_a_knob():
         others = {"create", "update", "reason", "cgroup", "state", "report", "memory.events", "memory.events oom_kill"}
         others |= {"oom_score_adj of exec", "drift"}
         others |= {f"cpu.pressure {line} in /stats/summary" for line in ("some", "full")}
-        others.add("swapUsageBytes in /metrics/resource")
+        others |= {f"swapUsageBytes in {source}" for source in ("/metrics/resource", "/stats/summary")}
         of_scope = {f"{knob} of the scope" for knob in SCOPE_FILES}
         assert entry.knob in {*Knob, *others, *of_scope} or entry.knob.startswith("ContainerStatus."), entry.name
         assert entry.sentence.endswith("."), entry.name

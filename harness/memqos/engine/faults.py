@@ -282,6 +282,14 @@ _KUBELET = {
         "CRI; seen on 1.32.13.",
         upstream="kubernetes#131915",
     ),
+    "kubelet/summary-lacks-swap-of-containers": Fault(
+        runtime=KUBELET,
+        since="1.28",
+        fixed="1.33",
+        sentence="/stats/summary has 0 as a container's swap if the runtime reports none over CRI, as containerd does "
+        "(containerd#12026); seen on 1.32.13.",
+        upstream="kubernetes#129486",
+    ),
     "kubelet/resource-metrics-have-no-swap-in-use": Fault(
         runtime=KUBELET,
         since="1.34",
