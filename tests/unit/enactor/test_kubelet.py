@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import io
 import json
+import subprocess
 
 import pytest
 
@@ -105,7 +106,10 @@ def test_the_runtime_is_given_a_network_so_that_the_node_becomes_ready():
     bench = Bench()
     with enactor_on(bench):
         network = json.loads(bench.target.take("/etc/cni/net.d/99-memqos.conflist"))
-    assert (network["name"], [one["type"] for one in network["plugins"]]) == ("memqos", ["loopback"])
+        plugin = bench.target.take("/opt/cni/bin/memqos")
+    assert (network["name"], [one["type"] for one in network["plugins"]]) == ("memqos", ["memqos"])
+    answer = subprocess.run(["sh"], input=plugin, capture_output=True, check=True).stdout
+    assert network["cniVersion"] in json.loads(answer)["supportedVersions"]
 
 
 def test_objects_are_read_again_only_where_they_have_changed():

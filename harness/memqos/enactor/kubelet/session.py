@@ -26,8 +26,12 @@ _PROGRAM = f"{_FOLDER}/supervisor.pyz"
 _CONFIG = f"{_FOLDER}/config.json"
 _KUBECONFIG = f"{_FOLDER}/kubeconfig"
 _NETWORK = "/etc/cni/net.d/99-memqos.conflist"
-_NETWORK_LIST = {"cniVersion": "0.3.1", "name": "memqos", "plugins": [{"type": "loopback"}]}
-"""A network for the runtime to report as ready; pods use the host's, so no plugin ever runs.
+_NETWORK_LIST = {"cniVersion": "0.3.1", "name": "memqos", "plugins": [{"type": "memqos"}]}
+_PLUGIN = "/opt/cni/bin/memqos"
+_PLUGIN_PROGRAM = """#!/bin/sh
+echo '{"cniVersion": "0.3.1", "supportedVersions": ["0.3.1"]}'
+"""
+"""A network for the runtime to report as ready; pods use the host's. CRI-O asks the plugin for its VERSION.
 
 A kubelet whose node is not ready asks the runtime for its status and computes the node's ten times a second, for two
 minutes after its start (kubelet fastStatusUpdateOnce, nodeReadyGracePeriod): on an emulated machine as much work as the
@@ -254,8 +258,9 @@ def _program() -> bytes:
 def kubelet_session(target: Target) -> Iterator[KubeletSession]:
     """Start a supervisor with an API stand-in in the machine; it and its kubelet end with the context."""
     deadline = Deadline.after(_START_SECONDS)
-    folders = [_FOLDER, _NETWORK.rpartition("/")[0]]
+    folders = [_FOLDER, *(one.rpartition("/")[0] for one in (_NETWORK, _PLUGIN))]
     checked(target.run(["mkdir", "-p", *folders], deadline=deadline), where=target.address)
+    target.write(_PLUGIN, _PLUGIN_PROGRAM.encode(), deadline=deadline, mode=0o755)
     target.write(_NETWORK, json.dumps(_NETWORK_LIST).encode(), deadline=deadline, mode=0o644)
     target.write(_PROGRAM, _program(), deadline=deadline, mode=0o644)
     program = target.open(["python3", "-I", _PROGRAM, LOG])
