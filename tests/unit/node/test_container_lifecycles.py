@@ -414,6 +414,7 @@ def test_a_refused_update_is_a_finding(name: str) -> None:
         (IgnoresUpdatesOfOldOnes, "stays", {"memory.high"}),
         (RefusesExecs, "exec", {"exec"}),
         (EndsExecsOnUpdate, "update-during-exec", {"exec"}),
+        (ScoresExecs, "update-during-exec", set()),
         (ThrottlesOnUpdate, "update-takes-nothing", {"memory.events", "memory.swap.current"}),
     ],
 )

@@ -331,11 +331,8 @@ class LifecycleVerbs:
     def updated_during_exec(self, case: RequestCase) -> Sequence[Finding]:
         """A program that runs in it goes on through the case's updates, which apply."""
         program = Anon(size=ENTRANT, step=ENTRANT // 16, rate=ENTRANT // 4)
-        score = case.create.oom_score_adj
         with self.containers.running(case.create) as handle:
-            seen, container = self.containers.entered_during(
-                lambda: self._updated(handle, case), handle, score, program
-            )
+            seen, container = self.containers.entered_during(lambda: self._updated(handle, case), handle, None, program)
             return [*seen, *self.requests.shown(container, self.requests.pod, handle)]
 
     @verb
