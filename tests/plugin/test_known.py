@@ -100,6 +100,46 @@ def test_an_unlisted_deviation_fails_the_run_as_well(ran, finding):
     result.stdout.fnmatch_lines(["known deviations:", "  memory.high of *(runc issue 1)", "verdict: deviates (*"])
 
 
+REFUSED = """
+from memqos.errors import NonconformanceError
+
+def refused():
+    raise NonconformanceError("create is refused", data={"finding": {finding}})
+
+@pytest.fixture(scope="module")
+def pods(qos_node):
+    refused()
+
+@pytest.mark.claim("demo/one")
+def test_of_a_fixture(pods, qos_evidence):
+    qos_evidence.settle(finding("conforms"))
+
+@pytest.mark.claim("demo/one")
+def test_of_the_same_fixture(pods, qos_evidence):
+    qos_evidence.settle(finding("conforms"))
+
+@pytest.mark.claim("demo/one")
+def test_of_its_own(qos_node, qos_evidence):
+    refused()
+"""
+
+
+@pytest.mark.parametrize(
+    ("finding", "outcome"),
+    [('finding("deviates")', "known"), ('finding("deviates", observed="8192")', "deviates")],
+    ids=["known", "another value"],
+)
+def test_a_refusal_before_anything_is_settled_is_known_as_well(suite, run, pytester, finding, outcome):
+    suite(REFUSED.replace("{finding}", finding))
+    (pytester.path / "suites/conftest.py").write_text(CONFTEST)
+    (pytester.path / "mine.toml").write_text(KNOWN)
+    result = run("--memqos-known=mine.toml")
+    bundle = json.loads((pytester.path / "out/bundle.json").read_text())
+    assert [entry["outcome"] for entry in bundle["results"]] == [outcome] * 3
+    assert [[one["verdict"] for one in entry["findings"]] for entry in bundle["results"]] == [[outcome]] * 3
+    assert result.ret == (0 if outcome == "known" else 1)
+
+
 @pytest.mark.parametrize(("options", "code"), [((), 0), (("--memqos-strict-known",), 1)], ids=["told", "strict"])
 def test_a_known_deviation_that_is_gone_is_reported_and_fails_a_strict_run(ran, options, code):
     result, bundle = ran('finding("conforms")', *options)

@@ -6,6 +6,7 @@ Also the value of `qos_evidence`: a test's evidence folder, and the end of the t
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from memqos.engine.node.validation import why_not_on
 from memqos.engine.releases.release import Release
 from memqos.errors import NonconformanceError, UnknownNameError
 from memqos.laboratory.evidence import Folder
-from memqos.plugin.keys import LANE, NOTES, RESULTS, SCENE, SETTINGS_KEY, Notes, about_of, claim_of
+from memqos.plugin.keys import LANE, NOTES, RESULTS, SCENE, SETTINGS_KEY, Notes, about_of
 from memqos.report.summary import finding_line
 from memqos.report.words import slug
 
@@ -198,21 +199,14 @@ def _evidence_first(request: pytest.FixtureRequest) -> None:
 @pytest.fixture
 def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
     """A test's evidence and findings: qos_evidence.settle(findings) ends every test of a claim."""
-    from memqos.known import known_or_not
     from memqos.laboratory.evidence import Folder, Sink
-    from memqos.plugin.collection.known_deviations import accepted_by
+    from memqos.plugin.collection.known_deviations import amended
 
     config, item = request.config, request.node
     notes = item.stash.setdefault(NOTES, Notes())
     folder = Folder(config.stash[RESULTS] / "tests" / slug(item.nodeid))
     lane = config.stash.get(LANE, None)
     station = lane.station if lane is not None and "qos_population" not in item.fixturenames else None
-
-    def amend(finding: Finding) -> Finding:
-        amended: Finding | None = config.hook.pytest_memqos_finding(finding=finding, item=item)
-        used = lane.station if lane is not None else None
-        told = known_or_not(amended or finding, claim_of(item), used, config.stash[SETTINGS_KEY].known)
-        return accepted_by(config, told, claim_of(item))
 
     if station is not None and "qos_scene" in item.fixturenames:
         # Its event has happened.
@@ -222,7 +216,7 @@ def qos_evidence(request: pytest.FixtureRequest) -> Iterator[Evidence]:
         # A test that starts pods of its own keeps their plan, readings and calls, whatever its outcome.
         notes.folder = folder.path
     with station.log.to(Sink(folder)) if station is not None else contextlib.nullcontext():
-        yield Evidence(notes=notes, folder=folder, amend=amend, about=about_of(item))
+        yield Evidence(notes=notes, folder=folder, amend=functools.partial(amended, item), about=about_of(item))
 
 
 @pytest.fixture(scope="module")

@@ -20,15 +20,16 @@ from memqos.known import (
     KnownDeviation,
     accepted_or_not,
     known_deviations,
+    known_or_not,
     load_baseline,
     load_known,
     runtime_versions,
 )
-from memqos.plugin.keys import SETTINGS_KEY, claims_below
+from memqos.plugin.keys import LANE, SETTINGS_KEY, claim_of, claims_below
 from memqos.report.outcome import Outcome, TestResult
 from memqos.report.summary import programs_of
 
-__all__ = ["accepted_by", "check_claims_of_lists", "known_gone", "not_seen"]
+__all__ = ["amended", "check_claims_of_lists", "known_gone", "not_seen"]
 
 
 def known_gone(
@@ -92,7 +93,16 @@ def not_seen(results: Sequence[TestResult], folder: Path, lists: tuple[Path, ...
 _ACCEPTED = pytest.StashKey[tuple[Accepted, ...]]()
 
 
-def accepted_by(config: pytest.Config, finding: Finding, claim: str) -> Finding:
+def amended(item: pytest.Item, finding: Finding) -> Finding:
+    """A finding of a test: as plugins amend it, and marked as known if a list or this run's baseline has it."""
+    config, claim, lane = item.config, claim_of(item), item.config.stash.get(LANE, None)
+    other: Finding | None = config.hook.pytest_memqos_finding(finding=finding, item=item)
+    station = lane.station if lane is not None else None
+    told = known_or_not(other or finding, claim, station, config.stash[SETTINGS_KEY].known)
+    return _accepted_by(config, told, claim)
+
+
+def _accepted_by(config: pytest.Config, finding: Finding, claim: str) -> Finding:
     """The finding of a claim marked as known, if this run's baseline accepts it today."""
     file = config.stash[SETTINGS_KEY].baseline
     if file is None:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memqos.clock import WAITS
-from memqos.engine.answer.finding import Finding, Verdict
+from memqos.engine.answer.finding import Finding, Verdict, worst
 from memqos.errors import EnactorNotAbleError, MachineryError, MemqosError, NonconformanceError, UsageError
+from memqos.plugin.collection.known_deviations import amended
 from memqos.plugin.collection.parameters import system_of
 from memqos.plugin.keys import (
     AGAIN,
@@ -54,6 +55,9 @@ _STATUS = {
 }
 
 
+_OBSERVED = {Outcome.DEVIATES, Outcome.KNOWN}
+
+
 class Outcomes:
     """Reads exceptions and findings of memqos tests; remembers which errors were printed in full."""
 
@@ -77,14 +81,16 @@ class Outcomes:
         notes.machine = station.id if station is not None else notes.machine
         outcome, error = self._decide(report, call, notes, cites_claim=bool(claim_of(item)))
         if isinstance(error, NonconformanceError) and isinstance(told := error.data.get("finding"), Finding):
-            notes.findings.append(told)
+            notes.findings.append(amended(item, told))
+            outcome = self._if_known(report, notes) or outcome
         phase = Phase(
             outcome=outcome,
             chapter=item.path.parent.name,
             claim=claim_of(item),
             kind=claim.kind.value if (claim := cited_by(item)) is not None else "",
             error_code=int(error.exit_code) if isinstance(error, MemqosError) else 0,
-            findings=tuple(notes.findings) if report.when == "call" else (),
+            # A fixture that a runtime's refusal ends has a finding as well.
+            findings=tuple(notes.findings) if report.when == "call" or outcome in _OBSERVED else (),
             machine=notes.machine,
             host=host_of(self._config),
             untried=is_as_before(error),
@@ -223,6 +229,19 @@ class Outcomes:
         if asserted or isinstance(error, NonconformanceError):
             return Outcome.DEVIATES, error
         return Outcome.MACHINERY, error
+
+    def _if_known(self, report: pytest.TestReport, notes: Notes) -> Outcome | None:
+        """KNOWN for a phase before teardown that ended in deviations which are all known; None for any other.
+
+        For pytest a fixture is then skipped, since its test cannot run, and a test has passed.
+        """
+        if report.when == "teardown" or worst(notes.findings) is not Verdict.KNOWN:
+            return None
+        skipped = report.when == "setup"
+        report.outcome = "skipped" if skipped else "passed"
+        line = known_line(notes.findings[-1])
+        report.longrepr = (str(report.location[0]), report.location[1] or 0, line) if skipped else None
+        return Outcome.KNOWN
 
     def _without_error(
         self, report: pytest.TestReport, notes: Notes, cites_claim: bool
