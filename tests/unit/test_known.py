@@ -203,7 +203,7 @@ def test_every_entry_that_is_shipped_is_of_a_claim_and_a_knob():
     for entry in entries:
         assert entry.claim in known or (entry.runtime, entry.claim) == ("kubelet", ""), entry.name
         others = {"create", "update", "reason", "cgroup", "state", "report", "memory.events", "memory.events oom_kill"}
-        others |= {"oom_score_adj of exec", "drift"}
+        others |= {"oom_score_adj of exec", "drift", "exit code"}
         others |= {f"cpu.pressure {line} in /stats/summary" for line in ("some", "full")}
         others |= {f"swapUsageBytes in {source}" for source in ("/metrics/resource", "/stats/summary")}
         of_scope = {f"{knob} of the scope" for knob in SCOPE_FILES}

@@ -214,7 +214,7 @@ def test_an_error_names_the_line_of_its_field():
 
 @pytest.mark.parametrize(("content", "says"), [
     (b"{", r"mine\.json:1: this is not JSON, at column 2"),
-    (b"\xff", r"mine\.json: byte 0 is not UTF-8"),
+    (b"\xff", r"mine\.json:1: byte 0 is not UTF-8"),
     (b"[" * 100_000, r"mine\.json: the nesting is deeper"),
     (b'{"cpus": 1, "numaNodes": [{"cpus": [0], "memoryMiB": 1024, "memoryMiB": 2048}]}',
      r"mine\.json: the key 'memoryMiB' occurs twice in one object"),

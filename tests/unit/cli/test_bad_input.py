@@ -153,9 +153,9 @@ def test_differences_of_unknown_releases(capsys, tmp_path, releases, says):
 
 
 @pytest.mark.parametrize(("data", "says"), [
-    (b"", "tree.json:1: this is not JSON, at column 1: Expecting value."),
+    (b"", "tree.json: the file is empty."),
     (b'{\n "kubelet": "1.27', "tree.json:2: this is not JSON, at column 13: Unterminated string."),
-    (b"\x7fELF\x00\xff", "tree.json: byte 5 is not UTF-8."),
+    (b"\x7fELF\x00\xff", "tree.json:1: byte 5 is not UTF-8."),
     (b"[]", "tree.json: expected an object."),
     (b"{}", "tree.json: missing required field 'cgroups'."),
     (b'{"containers": {}, "cgroups": 7}', "tree.json:1: cgroups: 'cgroups' must be an object, each value an object"),
