@@ -21,6 +21,8 @@ RECORDED = "/run/memqos/kubelet/config.json"
 COPIED = "/var/lib/kubelet/config.yaml"
 """Where its kubelet's configuration was, and where kubeadm's is, which sos copies."""
 
+FOLDER = "sosreport-node7-2026-11-30-nogwsjc"
+"""As sos names it: the host, the date and some letters."""
 BURSTABLE = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod5f13baf1_1e56_5792_acc0_d8d2c466cc7b.slice"
 CONTAINER = f"{BURSTABLE}/cri-containerd-7b98c93ac24195b49986ad18f875e6ac54e5402bef729e74f49409d410f64017.scope"
 
@@ -35,7 +37,7 @@ class Sosreport:
     """The folder that the archive unpacks to. config: the file that the kubelet's command line names."""
 
     def __init__(self, folder: Path, *, config: str = COPIED) -> None:
-        self.root = folder / "sosreport-node7-2026-11-30-nogwsjc"
+        self.root = folder / FOLDER
         for name, text in fixture()["files"].items():
             self.put(name, text.replace(RECORDED, config) if "/ps_" in name else text)
         for name, to in fixture()["links"].items():
@@ -75,7 +77,7 @@ def test_all_of_it_is_judged(packed: bool, tmp_path: Path, capsys: pytest.Captur
     """The systemd of Debian, 257.13-1~deb13u1, ended the audit; of containers and scores nothing was judged."""
     code, out = Sosreport(tmp_path).audited(capsys, packed=packed)
     assert (code, "Kubernetes 1.36: 265 conform, 0 deviate, 0 not observable" in out) == (0, True), out
-    notes = [line.partition("nogwsjc")[2].partition(": ")[2] for line in out.splitlines() if "note: " in line]
+    notes = [line.partition(FOLDER)[2].partition(": ")[2] for line in out.splitlines() if "note: " in line]
     assert [one.partition(":")[0] for one in notes] == ["pods", "containers", "kubelet"], out
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import pytest
@@ -19,6 +20,7 @@ from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
 from memqos.node.connection import node_on
 from memqos.node.fake import NoRecorder
+from memqos.node.requests.container_requests import Requests
 from memqos.place.fake import FakePlace
 from memqos.runtime.base import Capability
 from tests.unit.node.asked import (
@@ -218,14 +220,21 @@ class LimitsThePodOfEach(Asked):
         self.cgroups.put(self.path(handle).parent, "memory.max", "1073741824")
 
 
-def test_what_a_request_did_to_the_pod_is_undone_before_the_next() -> None:
+@contextlib.contextmanager
+def requests_of(kind: type[Asked]) -> Iterator[tuple[Any, Requests]]:
+    """A wrong runtime, and what asks it, for several cases in a row."""
     place = FakePlace(runtimes=TRIXIE)
-    runtime: Any = ClobbersThePod(place, CgroupDriver.SYSTEMD)
+    runtime: Any = kind(place, CgroupDriver.SYSTEMD)
     node = node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)
     with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
+        yield runtime, requests
+
+
+def test_what_a_request_did_to_the_pod_is_undone_before_the_next() -> None:
+    with requests_of(ClobbersThePod) as (runtime, requests):
         wrong = requests.judge(CATALOGUE.request("nothing"))
         pod = requests.pod.planned.cgroup.path
-        assert place.cgroups.text(pod, "memory.max").strip() == "max"
+        assert runtime.cgroups.text(pod, "memory.max").strip() == "max"
         runtime.start = runtime.fake.start
         right = requests.judge(CATALOGUE.request("nothing"))
     assert deviating(wrong) == {"memory.max"}
@@ -240,10 +249,7 @@ class WidensTheNeighbour(Asked):
 
 
 def test_what_the_kernel_does_not_take_back_is_judged_all_the_same() -> None:
-    place = FakePlace(runtimes=TRIXIE)
-    runtime: Any = WidensTheNeighbour(place, CgroupDriver.SYSTEMD)
-    node = node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)
-    with node.requests(CATALOGUE.pod("best-effort"), CATALOGUE.kubelet("v1.36-none")) as requests:
+    with requests_of(WidensTheNeighbour) as (_, requests):
         found = requests.judge(CATALOGUE.request("nothing"))
     assert deviating(found) == {"cpuset.mems"}
 
