@@ -21,7 +21,7 @@ from memqos.catalog.kubelet_flags import (
     variables_used,
 )
 from memqos.catalog.pods import read_text
-from memqos.catalog.schema import FieldPath, mapping, text
+from memqos.catalog.schema import FieldPath, mapping, said_in_status, text
 from memqos.catalog.yaml_nodes import MappingEntry, MappingNode, Node, ScalarNode, SequenceNode, parse_documents
 from memqos.errors import ManifestError, UsageError
 from memqos.model.node import SettingsNote
@@ -237,8 +237,7 @@ def _refuse_objects(node: Node, file: str) -> None:
     if kind in {"Node", "NodeList"}:
         raise UsageError(f"this is a {kind}, not a {KIND}.", where=file, next_step="Give it with --node.")
     if kind == "Status" and isinstance(node, MappingNode):
-        said = text(node, "message") or text(node, "reason") or "no message"
-        what = f"this is an answer of the API server and no {KIND}: {said[:200]}."
+        what = f"this is an answer of the API server and no {KIND}: {said_in_status(node)}."
         raise UsageError(what, where=file, next_step=FORMS)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from memqos.catalog.cluster_objects import CLUSTER_KINDS
-from memqos.catalog.schema import FieldPath, text
+from memqos.catalog.schema import FieldPath, said_in_status, text
 from memqos.catalog.workloads import KINDS
 from memqos.catalog.yaml_nodes import Item, MappingNode, Node, ScalarNode, SequenceNode
 
@@ -141,8 +141,8 @@ def _known(kind: str, version: str, node: MappingNode, place: FieldPath) -> str:
         return kind
     spot, line = place.child("kind"), node.line_of("kind")
     if (kind, version) == ("Status", "v1"):
-        said = text(node, "message") or text(node, "reason") or "no message"
-        raise spot.error(f"it is an answer of the API server and no object: {said[:200]}.", line, got=kind)
+        what = f"it is an answer of the API server and no object: {said_in_status(node)}."
+        raise spot.error(what, line, got=kind)
     if kind in _VERSIONS and version.rpartition("/")[0] in _GROUPS:
         step = f"The API version of a {kind} is {versions[0]}."
         raise spot.error(f"there is no {kind} in {version}.", line, got=kind, next_step=step)

@@ -7,7 +7,7 @@ give them; glibc, elf/dl-diagnostics.c.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 __all__ = ["PAGE_SIZES", "amounts_of", "page_size_in_diagnostics", "page_size_of_amounts", "page_size_of_kernel"]
 
@@ -64,11 +64,14 @@ _COUNTED = ("MemTotal", "MemFree", "Buffers", "Cached", "Active", "Inactive", "A
 """Fields of /proc/meminfo that the kernel counts in pages (fs/proc/meminfo.c)."""
 
 
-def amounts_of(meminfo: str, cgroups: Iterable[Mapping[str, str]]) -> Iterable[int]:
-    """Bytes of what a node's kernel counts in pages: of /proc/meminfo, and memory.current of its cgroups."""
+def amounts_of(meminfo: str, used: Iterable[str]) -> Iterable[int]:
+    """Bytes of what a node's kernel counts in pages: of /proc/meminfo, and memory.current of its cgroups.
+
+    used: the texts of memory.current; one that is no amount is left out.
+    """
     for name in _COUNTED:
         if found := re.search(rf"(?m)^{name}: +(\d+) kB$", meminfo):
             yield int(found[1]) << 10
-    for files in cgroups:
-        if (text := files.get("memory.current", "").strip()).isascii() and text.isdigit():
+    for text in map(str.strip, used):
+        if text.isascii() and text.isdigit():
             yield int(text)

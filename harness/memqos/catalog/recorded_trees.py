@@ -363,8 +363,8 @@ def _facts(node: RecordedNode, cgroups: Collection[CgroupReading], meminfo: str,
     numa_nodes = sorted((int(name[4:]), int(amount)) for name, amount in node.numa.items())
     if node.mem_total_kib < max(1, sum(amount for _, amount in numa_nodes)):
         raise format_error("a node has memory, at least as much as its NUMA nodes.", file, "node.mem_total_kib")
-    amounts = amounts_of(meminfo, ({"memory.current": str(one.files.get("memory.current"))} for one in cgroups))
-    counted = page_size_of_amounts(amounts)
+    used = (str(one.files.get("memory.current", "")) for one in cgroups)
+    counted = page_size_of_amounts(amounts_of(meminfo, used))
     if counted is not None and counted[0] < node.page_size:
         what = f"amounts of memory in the recording are not multiples of {node.page_size} bytes."
         raise format_error(what, file, "node.page_size")

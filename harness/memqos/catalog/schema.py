@@ -331,6 +331,11 @@ def text(node: MappingNode, name: str) -> str:
     return value.value if isinstance(value, ScalarNode) and isinstance(value.value, str) else ""
 
 
+def said_in_status(node: MappingNode) -> str:
+    """What a Status says, the API server's answer instead of an object, in 200 characters at most."""
+    return (text(node, "message") or text(node, "reason") or "no message")[:200]
+
+
 def whole(node: MappingNode, name: str) -> int | None:
     """A whole number."""
     value = node.get(name)

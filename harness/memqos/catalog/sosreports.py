@@ -175,7 +175,8 @@ def _page_size(node: _Files, architecture: str, cgroups: Mapping[str, Mapping[st
         return printed, ""
     release = node.line("/proc/sys/kernel/osrelease") or next(iter(_uname(node)[2:]), "")
     named, is_certain = page_size_of_kernel(architecture, release)
-    counted = page_size_of_amounts(amounts_of(node.read("/proc/meminfo") or "", cgroups.values()))
+    used = (files.get("memory.current", "") for files in cgroups.values())
+    counted = page_size_of_amounts(amounts_of(node.read("/proc/meminfo") or "", used))
     if is_certain and (counted is None or counted[0] >= named):
         return named, ""
     on = architecture or "an architecture that is not told"
@@ -367,10 +368,8 @@ def _missing(found: Mapping[str, Any], removed: list[str]) -> Iterator[tuple[str
     if "pods" not in found:
         yield "pods", "a sosreport has no manifests: the pods are those of --pods"
     if not found["containers"]:
-        yield (
-            "containers",
-            ("it has no output of crictl inspect: containers are found by the status of the pods (containerID)"),
-        )
+        why = "it has no output of crictl inspect: containers are found by the status of the pods (containerID)"
+        yield "containers", why
     if "config" not in found and "config_unread" in found:
         yield "config", "it has no kubelet configuration: --kubelet-config gives it"
     if "kubelet" not in found:
