@@ -13,11 +13,10 @@
 
 From 1.30 on a kubelet without swapBehavior lets no pod swap (NoSwap), and does not touch the machine's own services.
 The pods' memory cannot be reclaimed, so the shortage is taken from the daemon; where a runtime lets a pod swap, it need
-not be. The machine's free memory is an
-estimate (`memqos.node.machine.shortage`): in runs the daemon lost between 7 MiB less and 41 MiB more than the
-intended shortage. Of 16 MiB some are short in any case, and the daemon has four times as much. Once the shortage was
-48 MiB larger: all of the daemon went to swap, and the kernel had to kill, which is not observable. "Nothing" has no
-tolerance; the daemon has more in swap than one batch of 64 pages.
+not be. The machine's free memory is an estimate (`memqos.node.machine.shortage`): in runs the daemon lost between 7 MiB
+less and 41 MiB more than the intended shortage. Of 16 MiB some are short in any case, and the daemon has four times as
+much. Once the shortage was 48 MiB larger: all of the daemon went to swap, and the kernel had to kill, which is not
+observable. "Nothing" has no tolerance; the daemon has more in swap than one batch of 64 pages.
 """
 
 import pytest

@@ -214,7 +214,7 @@ def try_program(
             f"'{given}' does not run in the machine: {faults[0]}.",
             where=option,
             next_step="Give a static program for the machine's CPU, or one whose interpreter and libraries are in the "
-            f"machine. A wrapper calls the replaced program as {name}.dist: by its own name it would call itself.",
+            f"machine. A wrapper of {option} calls the image's program as {name}.dist: {name} is the wrapper.",
         )
     named, annotated = _named(answers["--version"]), _annotated(answers.get("features", {}))
     return named if named.version else annotated or named
