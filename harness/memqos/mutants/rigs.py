@@ -265,13 +265,13 @@ class RequestsUnderMutant:
     """A system with a mutant of the CRI server or below; cases run in the pod of `pod_requests`."""
 
     def __init__(self, pod_requests: Requests, catalogue: Catalogue, known: Known) -> None:
-        self._requests, self._catalogue, self._known = pod_requests, catalogue, known
+        self.requests, self._catalogue, self._known = pod_requests, catalogue, known
 
     def find(self, case: Case) -> Sequence[Deviation]:
         """The deviations of a case that are not known."""
-        found = findings_of(self._requests, case, self._catalogue.requests, self._catalogue.pod("over-limit"))
+        found = findings_of(self.requests, case, self._catalogue.requests, self._catalogue.pod("over-limit"))
         told = [self._known(one, case.claim.id) for one in found]
-        return deviations_of(case, told, self._requests.pod.planned.cgroup.path)
+        return deviations_of(case, told, self.requests.pod.planned.cgroup.path)
 
 
 class PlanUnderMutant:

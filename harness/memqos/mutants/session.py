@@ -264,7 +264,8 @@ class MachineRig:
             with self._apart(mutant) as tried:
                 yield tried
             return
-        requests = self._taken(lane)
+        # What earlier requests read, or left standing, is of another mutant or of another lane.
+        requests = dataclasses.replace(self._taken(lane), baseline={}, standing={})
         try:
             with self._wrong(mutant, requests):
                 yield RequestsUnderMutant(requests, self._catalogue, self._known())

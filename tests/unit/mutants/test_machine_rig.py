@@ -99,6 +99,14 @@ def test_pods_are_recreated_after_an_error(bed: Bed) -> None:
         assert bed.rig.askers is not first
 
 
+def test_containers_that_wait_to_be_judged_belong_to_one_trial(bed: Bed) -> None:
+    updated_later = CATALOGUE.requests["update-later"]
+    with bed.rig.under(None, 0) as beside, bed.rig.under(None, 1) as system:
+        beside.requests.stand(updated_later)
+        assert beside.requests.standing
+        assert not system.requests.standing
+
+
 def test_a_wrong_plan_is_judged_by_the_right_one(bed: Bed) -> None:
     with bed.rig.under(MUTANTS["node-min-dropped"], 0) as system:
         [found] = system.find(CATALOGUE.cases["values/node"])
