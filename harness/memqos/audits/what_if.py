@@ -130,7 +130,8 @@ def what_if_text(found: WhatIf) -> str:
     if not found.changes:
         return f"{found.name}: nothing changes on this node"
     pods = {one.difference.subject.pod for one in found.changes if one.difference.subject.pod}
-    lines = [f"{found.name}: {len(found.changes)} values change, of {len(pods)} pods"]
+    values = "1 value changes" if len(found.changes) == 1 else f"{len(found.changes)} values change"
+    lines = [f"{found.name}: {values}, of {len(pods)} pod{'s' if len(pods) != 1 else ''}"]
     last = None
     for one in found.changes:
         if one.difference.subject != last:

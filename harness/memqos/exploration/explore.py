@@ -307,14 +307,18 @@ def progress_line(session: Session) -> str:
     """The session's progress: "3.2 min: 120 examples (95 shapes), …"."""
     counts = session.counts
     parts = [
-        f"{sum(counts.examples.values())} examples ({len(counts.shapes)} shapes)",
-        f"{counts.pods} pods",
-        f"{counts.containers} containers ({counts.rate:.0f} a minute)",
-        f"{counts.files} files",
-        f"{len(session.found)} findings",
-        f"{len(counts.known)} known faults",
+        f"{_number(sum(counts.examples.values()), 'example')} ({_number(len(counts.shapes), 'shape')})",
+        _number(counts.pods, "pod"),
+        f"{_number(counts.containers, 'container')} ({counts.rate:.0f} a minute)",
+        _number(counts.files, "file"),
+        _number(len(session.found), "finding"),
+        _number(len(counts.known), "known fault"),
     ]
     return f"{counts.seconds / 60:.1f} min: {', '.join(parts)}"
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def explored(order: Order, say: Say) -> tuple[Document, ExitCode]:

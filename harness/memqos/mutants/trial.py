@@ -409,7 +409,8 @@ def outcome_line(outcome: Outcome) -> str:
     kill, mutant = outcome.kill, outcome.mutant
     head = f"{outcome.fate.value:{_WIDTHS[0]}} {mutant.name:{_WIDTHS[1]}}"
     if kill is None:
-        said = outcome.why or f"{len(outcome.claims)} cases noticed no deviation"
+        cases = "1 case" if len(outcome.claims) == 1 else f"{len(outcome.claims)} cases"
+        said = outcome.why or f"{cases} noticed no deviation"
         return f"{head} {said}"
     named = ", ".join(dict.fromkeys(f"{one.knob} of the {one.level}" for one in kill.deviations))
     wrong = "" if outcome.is_right else f"; expected {' or '.join(mutant.knobs)} of the {' or '.join(mutant.levels)}"
