@@ -18,6 +18,9 @@ __all__ = ["AtWork", "Tally", "TallyRow", "case_name", "counts", "far", "ran", "
 _MINUTE, _HOUR = 60, 60
 """Seconds of a minute, minutes of an hour."""
 
+_MEASURED = frozenset({Outcome.CONFORMS, Outcome.DEVIATES, Outcome.KNOWN})
+"""Outcomes of cases that did their work, so that their time tells how fast the host is today."""
+
 
 @dataclass(slots=True)
 class TallyRow:
@@ -60,6 +63,8 @@ class Tally:
         self._began = began
         self.at_a_time = max(1, workers)
         self._left = dict.fromkeys(rows)
+        self._taken = self._foretold = 0.0
+        """Seconds of the finished cases with earlier times, and their earlier times."""
         self._begun: set[str] = set()
         """Rows; a case that is run again begins none anew."""
         self.rows: dict[str, TallyRow] = {}
@@ -95,6 +100,9 @@ class Tally:
         for one in (row, self.all):
             one.counts[outcome] += 1
             one.seconds += seconds
+        if outcome in _MEASURED and case in self._expected:
+            self._taken += seconds
+            self._foretold += self._expected[case]
         return row if row.done == row.total else None
 
     def gone(self, now: float) -> float:
@@ -120,16 +128,24 @@ class Tally:
         """The workers with a running case."""
         return (one for one in list(self.workers.values()) if one.case)
 
+    @property
+    def pace(self) -> float:
+        """How long cases take in this run as a part of their earlier times, 1 until those add up to a minute.
+
+        The host may have been busier then, or may be now.
+        """
+        return self._taken / self._foretold if self._foretold >= _MINUTE else 1.0
+
     def _at_work(self, worker: str) -> AtWork:
         return self.workers.setdefault(worker, AtWork(worker))
 
     def _estimate(self, case: str) -> float | None:
-        """Expected seconds of a case: its own earlier ones, else the mean of its row's, or of all, in this run.
+        """Expected seconds of a case: its own earlier ones at this run's pace, else its row's mean, or that of all.
 
         Before the first case ends it is the mean of the earlier seconds of this run's other cases.
         """
         if case in self._expected:
-            return self._expected[case]
+            return self._expected[case] * self.pace
         row = self.rows[self._row_of[case]]
         for like in (row, self.all):
             if like.done:

@@ -46,6 +46,18 @@ def test_with_some_known_times_the_others_have_their_mean():
     assert tally({"a::1": 10.0, "b::1": 30.0}).left(100.0) == 10.0 + 30.0 + 20.0
 
 
+def test_a_faster_host_than_before_leaves_less_time():
+    accounts = tally({"a::1": 80.0, "a::2": 20.0, "b::1": 30.0})
+    accounts.ends("", "a::1", Outcome.CONFORMS, seconds=40.0)
+    assert accounts.left(140.0) == 10.0 + 15.0
+
+
+def test_a_case_that_did_nothing_says_nothing_about_the_pace():
+    accounts = tally({"a::1": 80.0, "a::2": 20.0, "b::1": 30.0})
+    accounts.ends("", "a::1", Outcome.NOT_OBSERVABLE, seconds=0.1)
+    assert accounts.left(101.0) == 20.0 + 30.0
+
+
 def test_a_case_longer_than_before_has_no_known_time_left():
     accounts = tally({"a::1": 10.0, "a::2": 20.0, "b::1": 30.0})
     for case in ("a::1", "a::2"):
