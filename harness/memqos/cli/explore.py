@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import random
@@ -15,7 +16,7 @@ from memqos.cli.settings import MACHINE, setting_option, settings_from
 from memqos.cli.terminal import say
 from memqos.config.table import SETTINGS
 from memqos.enactor.registry import MEMQOS, require_enactor
-from memqos.errors import EnvironmentNotAbleError, ExitCode, UsageError
+from memqos.errors import EnvironmentNotAbleError, UsageError
 
 __all__ = ["command"]
 
@@ -90,27 +91,28 @@ def _explore(
         kubelet_config=Path(kubelet_config) if kubelet_config else None,
         kinds=("kernel",) if kernel else kind,
     )
+    keep = functools.partial(_write, to=as_json)
     if engine_alone:
         if kernel:
             raise UsageError("--expect uses no machine, and --kernel needs one.", next_step="Leave out one of them.")
         if replay or against:
             raise UsageError("--expect uses no machine: leave out --replay and --against.")
-        return _ended(*explored_engine(order, say), as_json)
-    return _ended(*explored(order, say), as_json)
+        return explored_engine(order, say, keep)
+    return explored(order, say, keep)
 
 
-def _ended(document: Mapping[str, Any], code: ExitCode, as_json: str | None) -> int:
-    """Write the JSON document, and return the exit code."""
-    if as_json is not None:
-        text = json.dumps(document, indent=1)
-        if as_json == "-":
-            click.echo(text)
-        else:
-            try:
-                Path(as_json).write_text(f"{text}\n", encoding="utf-8")
-            except OSError as error:
-                raise UsageError(f"{error.strerror}.", where=as_json, next_step="Give another --json FILE.") from None
-    return code
+def _write(document: Mapping[str, Any], *, to: str | None) -> None:
+    """Write the report as JSON to this file, - for standard output; None writes nothing."""
+    if to is None:
+        return
+    text = json.dumps(document, indent=1)
+    if to == "-":
+        click.echo(text)
+        return
+    try:
+        Path(to).write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{error.strerror}.", where=to, next_step="Give another --json FILE.") from None
 
 
 command = click.Command(

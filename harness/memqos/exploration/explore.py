@@ -321,14 +321,23 @@ def _number(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def explored(order: Order, say: Say) -> tuple[Document, ExitCode]:
-    """Explore a machine; the report's document and the exit code. An interrupt ends the session with a report."""
+def explored(order: Order, say: Say, keep: Callable[[Document], None]) -> ExitCode:
+    """Explore a machine; say the report, and keep its document. An interrupt ends the session with a report.
+
+    An error does so too, and is raised afterwards.
+    """
     releases, config = order.releases, order.config
     order.drawn_kinds  # noqa: B018 - a kind that cannot be drawn is a usage error before a machine is booted
     kept = load_found(order.replay) if order.replay else None
     session: Session | None = None
     system: Sequence[str] = ()
-    interrupted = False
+
+    def report(session: Session, *, interrupted: bool) -> ExitCode:
+        for line in report_lines(session, order, interrupted=interrupted):
+            say(line)
+        keep(_document(session, order, system, interrupted=interrupted))
+        return _code(session, interrupted=interrupted)
+
     try:
         with (
             leaving_no_folder(),
@@ -347,11 +356,12 @@ def explored(order: Order, say: Say) -> tuple[Document, ExitCode]:
     except KeyboardInterrupt:
         if session is None:
             raise
-        interrupted = True
-    assert session is not None  # noqa: S101 - it was made, or an error was raised
-    for line in report_lines(session, order, interrupted=interrupted):
-        say(line)
-    return _document(session, order, system, interrupted=interrupted), _code(session, interrupted=interrupted)
+        return report(session, interrupted=True)
+    except Exception:
+        if session is not None:
+            report(session, interrupted=True)
+        raise
+    return report(session, interrupted=False)
 
 
 def _session(
@@ -384,8 +394,8 @@ def _session(
     )
 
 
-def explored_engine(order: Order, say: Say) -> tuple[Document, ExitCode]:
-    """Explore without a machine, by audits of planned trees; the report's document and the exit code."""
+def explored_engine(order: Order, say: Say, keep: Callable[[Document], None]) -> ExitCode:
+    """Explore without a machine, by audits of planned trees; say the report, and keep its document."""
     releases = order.releases
     alone = EngineAlone(seed=order.seed, releases=releases, until=Deadline.after(order.minutes * 60))
     interrupted = False
@@ -396,9 +406,8 @@ def explored_engine(order: Order, say: Say) -> tuple[Document, ExitCode]:
         interrupted = True
     for line in alone.lines():
         say(line)
-    return {"memqos_format": FORMAT, "seed": order.seed, "interrupted": interrupted, **alone.document()}, alone.code(
-        interrupted=interrupted
-    )
+    keep({"memqos_format": FORMAT, "seed": order.seed, "interrupted": interrupted, **alone.document()})
+    return alone.code(interrupted=interrupted)
 
 
 def _code(session: Session, *, interrupted: bool) -> ExitCode:

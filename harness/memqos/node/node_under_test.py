@@ -18,7 +18,7 @@ from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.node.placement import table_after
 from memqos.engine.plan import Plan, PlannedPod
-from memqos.engine.resize import ResizePlan, taken_over
+from memqos.engine.resize import ResizePlan, taken_over, why_not_taken_over
 from memqos.engine.translate.runtimes import TRIXIE, Runtimes
 from memqos.errors import EnactorNotAbleError
 from memqos.model.knob import Knob
@@ -303,18 +303,20 @@ class NodeUnderTest:
         """The same pods, still running, after the kubelet returned with another configuration or release.
 
         What it writes and what it leaves is in `engine.resize.takeover`. Raises UsageError without pods,
-        MachineryError if a write fails.
+        EnactorNotAbleError if this kubelet would not take one over, MachineryError if a write fails.
         """
         standing = self._occupancy.standing()
         require(self._enactor, Ability.SUCCEED)
         pods = [one.pod for one in population.pods.values()]
-        own, earlier = self.kubelet(kubelet), population.kubelets
-        plan = taken_over(population.plan, self.plan(pods, kubelet), pods, own, earlier=earlier)
+        planned, own = self.plan(pods, kubelet), self.kubelet(kubelet)
+        if why := why_not_taken_over(population.plan, planned):
+            raise EnactorNotAbleError(why)
+        plan = taken_over(population.plan, planned, pods, own, earlier=population.kubelets)
         self._recorder.plan(plan)
         with self._health.guarded():
             standing.bring(Order(kubelet=own, plan=plan, pods=pods, succeeds=True))
             found = self._population(plan, standing.pods, kubelet)
-        return dataclasses.replace(found, kubelets=(*earlier, own))
+        return dataclasses.replace(found, kubelets=(*population.kubelets, own))
 
     def upgraded(self, kubelet: KubeletCase) -> KubeletCase:
         """The same configuration under the other kubelet of the run. EnactorNotAbleError without a second one."""
@@ -336,8 +338,8 @@ class NodeUnderTest:
 
     def daemon_reloaded(self, population: Population) -> Population:
         """The same pods, read after systemd has reloaded its units and applied them to its cgroups."""
-        deadline = Deadline.after(READ_SECONDS)
-        checked(self.target.run(["systemctl", "daemon-reload"], deadline=deadline), where=self.target.address)
+        reloaded = self.target.run(["systemctl", "daemon-reload"], deadline=Deadline.after(READ_SECONDS))
+        checked(reloaded, where=self.target.address)
         return dataclasses.replace(population, reading=self._read_and_record(population))
 
     def resize(self, population: Population, pod: Pod, kubelet: KubeletCase, *, to: Pod, above: bool = True) -> Resized:

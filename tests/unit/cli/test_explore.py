@@ -1,5 +1,6 @@
 """`memqos explore` on the command line: its options, and its output without a machine."""
 
+import contextlib
 import importlib.util
 import json
 
@@ -7,7 +8,15 @@ import pytest
 
 from memqos.cli.explore import KINDS
 from memqos.cli.main import run
+from memqos.engine.translate.runtimes import TRIXIE
+from memqos.errors import MachineError
+from memqos.exploration import explore
 from memqos.exploration.examples import Kind
+from memqos.exploration.judge import Judge
+from memqos.model.node import CgroupDriver
+from memqos.node.connection import node_on
+from memqos.node.fake import FAKE_FACTS, NoRecorder
+from memqos.place.fake import FakePlace
 from tests.documents import misfits
 
 
@@ -38,6 +47,43 @@ def test_its_json_fits_the_schema(told, tmp_path):
     assert misfits(document, "engine_exploration") == []
     assert document["seed"] == 2
     assert document["counts"]["files"] > 0
+
+
+class DiesLater:
+    """Runs a first batch of examples in memory; the machine is gone at the second one."""
+
+    def __init__(self):
+        place = FakePlace()
+        runtime = place.runtime(CgroupDriver.SYSTEMD)
+        node = node_on(place, runtime, recorder=NoRecorder(), driver=CgroupDriver.SYSTEMD, runtimes=TRIXIE)
+        self._judge, self._batches = Judge(node), 0
+
+    def try_all(self, examples, *, alone=False):
+        self._batches += 1
+        if self._batches > 1:
+            raise MachineError("the machine ended.")
+        return self._judge.try_all(examples, alone=alone)
+
+
+def test_an_error_loses_nothing_that_was_found(told, tmp_path, monkeypatch):
+    @contextlib.contextmanager
+    def opened(settings, **_):
+        yield explore.OpenedSystem(
+            tries=DiesLater(),
+            known=lambda one: one,
+            system=["a machine in memory"],
+            node=FAKE_FACTS,
+            driver=CgroupDriver.SYSTEMD,
+        )
+
+    monkeypatch.setattr(explore, "opened_system", opened)
+    code, out, err = told("--kind", "lifecycle", "--seed", "7", "--kubernetes", "1.36", "--json", "report.json")
+    assert code == 3
+    assert "the machine ended." in err
+    assert "interrupted after" in out
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert document["interrupted"]
+    assert document["counts"]["containers"] > 0
 
 
 def test_without_hypothesis_one_line_says_what_to_install(told, monkeypatch):

@@ -101,6 +101,29 @@ def test_a_right_runtime_has_no_findings():
     assert len(one.counts.shapes) > 10
 
 
+def under_gate(on):
+    gates = {"PodLevelResources": on}
+    return ConfiguredKubelet(kubernetes="1.36", config={**HEAD, "featureGates": gates})
+
+
+def test_a_restart_that_would_move_a_running_pod_is_not_tried():
+    """Without the gate the pod is BestEffort, so the next kubelet looks for it below another QoS class."""
+    whole = {"limits": {"memory": "64Mi", "cpu": "1"}, "requests": {"memory": "64Mi", "cpu": "1"}}
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {
+            "resources": whole,
+            "containers": [{"name": "c0", "image": "memqos.local/memload:1", "args": ["hold"]}],
+        },
+    }
+    example = Example(kubelet=under_gate(True), pods=[manifest], then=[under_gate(False)])
+    [tried] = judge_with().try_all([example])
+    assert "kubepods-besteffort-pod" in tried.skipped
+    assert "the next kubelet would look for it in" in tried.skipped
+
+
 class KeepsSandboxes(FakeRuntime):
     """Cannot remove a sandbox."""
 

@@ -29,7 +29,7 @@ from memqos.engine.resize.outcome import ResizeStep
 from memqos.model.knob import Knob
 from memqos.model.pod import Container, Pod, Resources
 
-__all__ = ["keeps_records", "taken_over"]
+__all__ = ["keeps_records", "taken_over", "why_not_taken_over"]
 
 _NOTHING = Resources()
 _RULE = (
@@ -43,6 +43,22 @@ def keeps_records(kubelet: Kubelet) -> bool:
     """Whether it records the resources of the containers that it creates: since 1.33, with in-place resize."""
     on = enabled(Gate.RESIZE, kubelet.release, kubelet.settings.feature_gates)
     return on and kubelet.release.has(Novelty.RESIZE_RECORDS)
+
+
+def why_not_taken_over(before: Plan, after: Plan) -> str:
+    """Why the kubelet of `after` takes over no running pods of `before`; "" if it does.
+
+    Another QoS class, as by a switched feature gate, would be another cgroup. A running pod stays in its own, and the
+    kubelet would make the other one beside it.
+    """
+    for pod in before.pods:
+        name = f"pod {pod.namespace}/{pod.name}"
+        if not after.has(pod.uid):
+            return f"the next kubelet would refuse {name}"
+        there = after.pod(pod.uid).cgroup.path
+        if there != pod.cgroup.path:
+            return f"{name} runs in {pod.cgroup.path}, and the next kubelet would look for it in {there}"
+    return ""
 
 
 def taken_over(before: Plan, after: Plan, pods: Sequence[Pod], kubelet: Kubelet, *, earlier: Sequence[Kubelet]) -> Plan:

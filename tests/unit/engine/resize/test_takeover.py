@@ -9,7 +9,7 @@ import pytest
 
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
-from memqos.engine.resize import keeps_records, taken_over
+from memqos.engine.resize import keeps_records, taken_over, why_not_taken_over
 from memqos.model.knob import Bytes, Knob
 from memqos.model.node import KubeletSettings, ReservationPolicy
 from memqos.model.pod import ContainerKind, ResizePolicy, Resources
@@ -123,6 +123,27 @@ def test_a_pod_that_only_the_new_kubelet_has_is_as_it_makes_it():
     first, second = kubelet("1.32"), kubelet("1.36")
     plan = taken_over(expect([old], first), expect([old, new], second), [old, new], second, earlier=[first])
     assert plan.pod("2") == expect([old, new], second).pod("2")
+
+
+def test_a_pod_of_another_class_is_not_taken_over():
+    whole = container({"memory": "64Mi", "cpu": "1"}, {"memory": "64Mi", "cpu": "1"}).resources
+    one = dataclasses.replace(pod(container({}, {})), resources=whole)
+    with_gate, without = kubelet("1.36"), kubelet("1.36", PodLevelResources=False)
+    found = why_not_taken_over(expect([one], with_gate), expect([one], without))
+    assert found == (
+        f"pod default/{one.name} runs in /kubepods/pod{one.uid}, "
+        f"and the next kubelet would look for it in /kubepods/besteffort/pod{one.uid}"
+    )
+    assert why_not_taken_over(expect([one], with_gate), expect([one], with_gate)) == ""
+
+
+def test_a_pod_that_the_new_kubelet_refuses_is_not_taken_over():
+    one = pod(container({"memory": "64Mi"}, {}))
+    first = kubelet("1.36")
+    assert (
+        why_not_taken_over(expect([one], first), expect([], first))
+        == f"the next kubelet would refuse pod default/{one.name}"
+    )
 
 
 def test_what_keeps_records():
