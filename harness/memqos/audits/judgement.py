@@ -17,7 +17,7 @@ from memqos.catalog.recorded_trees import RecordedTree
 from memqos.enactor.base import Order
 from memqos.engine.admission.entry import admitted
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, subject_of
-from memqos.engine.answer.verdict import NOT_READ, NOT_STARTED, OOM_SCORE_ADJ, Unsure
+from memqos.engine.answer.verdict import NO_CGROUP, NOT_READ, NOT_STARTED, OOM_SCORE_ADJ, Unsure
 from memqos.engine.cgroup import layout
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
@@ -124,7 +124,7 @@ def by_status(findings: Iterable[Finding], plan: Plan, pods: Iterable[Pod]) -> I
         if finding.subject in deleted and finding.knob in _SHARES and finding.verdict is Verdict.DEVIATES:
             what = "the pod is being deleted, and the kubelet lowers the cpu shares of such a pod's cgroup"
             yield finding.unsure(what)
-        elif finding.subject in why and finding.why_not in {NOT_STARTED, NOT_READ}:
+        elif finding.subject in why and finding.why_not in {NOT_STARTED, NOT_READ, NO_CGROUP}:
             yield replace(finding, why_not=f"{finding.why_not}: {why[finding.subject]}")
         else:
             yield finding

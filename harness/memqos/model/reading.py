@@ -51,6 +51,9 @@ class Unreadable:
 
 FileText = str | NoFile | Unreadable
 
+_CORE = "cgroup."
+"""The prefix of files that need no controller."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CgroupReading:
@@ -58,6 +61,16 @@ class CgroupReading:
 
     path: CgroupPath
     files: Mapping[str, FileText]
+
+    @property
+    def has_no_file(self) -> bool:
+        """Whether no requested file exists: the cgroup does not exist, or has none of their controllers."""
+        return all(isinstance(text, NoFile) for text in self.files.values())
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the cgroup does not exist: a core file, which every cgroup has, was requested as well."""
+        return self.has_no_file and any(name.startswith(_CORE) for name in self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,6 +106,37 @@ def test_an_unobservable_value_never_conforms(text, why_not):
     assert worst(judge(plan, seen, enacted_by=Setter.MEMQOS, ids=IDS)) is Verdict.NOT_OBSERVABLE
 
 
+NO_CONTROLLER = "no such file: the controller is missing or not enabled there"
+EITHER = "no such file: the cgroup does not exist, or has none of the requested controllers"
+CORE = {CgroupVersion.V2: "cgroup.controllers", CgroupVersion.V1: "cgroup.clone_children"}
+
+
+@pytest.mark.parametrize("version", CgroupVersion)
+@pytest.mark.parametrize(
+    ("there", "core", "why_not"),
+    [
+        ({}, NoFile.NO_FILE, "the cgroup does not exist"),
+        ({}, None, EITHER),
+        ({}, "cpu\n", NO_CONTROLLER),
+        ({"pids.max": "max\n"}, NoFile.NO_FILE, NO_CONTROLLER),
+        ({"pids.max": Unreadable("permission denied")}, NoFile.NO_FILE, NO_CONTROLLER),
+    ],
+)
+def test_a_removed_cgroup_is_not_a_missing_controller(version, there, core, why_not):
+    plan = planned()
+    seen = reading(plan)
+    path = CgroupPath.parse(CONTAINER)
+    files = {**dict.fromkeys(judged_files(CgroupVersion.V2), NoFile.NO_FILE), **there}
+    del files["cgroup.controllers"]
+    files |= {} if core is None else {CORE[version]: core}
+    cgroups = {**seen.cgroups, path: CgroupReading(path=path, files=files)}
+    found = judge(plan, replace(seen, cgroups=cgroups), enacted_by=Setter.MEMQOS, ids=IDS)
+    unseen = only([one for one in found if one.knob.startswith("memory.")], Verdict.NOT_OBSERVABLE)
+    assert {one.why_not for one in unseen} == {why_not}
+    assert {str(one.subject) for one in unseen} == {"container c of pod default/p"}
+    assert not only(found, Verdict.DEVIATES)
+
+
 def test_an_uncertain_value_is_not_observable():
     plan = planned()
     seen = with_file(reading(plan), "/kubepods/burstable", "memory.min", "1\n")
@@ -475,9 +506,9 @@ def test_amounts(value, text):
 
 
 def test_a_reading_needs_the_files_that_the_kernel_has():
-    assert {"memory.high", "cpuset.mems"} <= set(judged_files(CgroupVersion.V2))
+    assert {"memory.high", "cpuset.mems", CORE[CgroupVersion.V2]} <= set(judged_files(CgroupVersion.V2))
     assert "memory.limit_in_bytes" not in judged_files(CgroupVersion.V2)
-    assert {"memory.limit_in_bytes", "cpuset.mems"} <= set(judged_files(CgroupVersion.V1))
+    assert {"memory.limit_in_bytes", "cpuset.mems", CORE[CgroupVersion.V1]} <= set(judged_files(CgroupVersion.V1))
 
 
 def test_needed_files_depend_on_the_cgroup_version():

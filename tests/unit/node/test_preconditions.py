@@ -214,7 +214,7 @@ def test_a_premise_that_was_never_read_is_not_observable():
     [finding] = course(sample(None)).premises
 
     assert finding.verdict is Verdict.NOT_OBSERVABLE
-    assert finding.why_not == "no such file: the controller is missing or not enabled there"
+    assert finding.why_not == "the cgroup does not exist"
 
 
 def test_a_precondition_of_a_removed_container_was_read_while_it_ran():

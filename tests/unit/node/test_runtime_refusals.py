@@ -71,7 +71,7 @@ def test_a_refused_creation_is_a_finding_of_its_pod() -> None:
         assert told(found) == CREATE
     assert {one.why_not for one in found if str(one.subject).startswith("container") and one.knob != "create"} <= {
         "no container of this name was started", "the reading has no such cgroup",
-        "no such file: the controller is missing or not enabled there",
+        "the cgroup does not exist",
     }  # fmt: skip
     assert any(one.verdict is Verdict.CONFORMS for one in found if str(one.subject).startswith("pod"))
 

@@ -15,13 +15,14 @@ from memqos.engine.pod.qos import BURSTABLE_SCORES
 from memqos.model.knob import Knob, KnobValue, knobs_of
 from memqos.model.node import CgroupVersion
 from memqos.model.path import CgroupPath
-from memqos.model.reading import FileText, NoFile, Reading, Unreadable
+from memqos.model.reading import CgroupReading, FileText, NoFile, Reading, Unreadable
 
 __all__ = [
     "CGROUP",
     "EVENTS",
     "NOT_READ",
     "NOT_STARTED",
+    "NO_CGROUP",
     "OOM_SCORE_ADJ",
     "PROCESSES",
     "VERSION_UNKNOWN",
@@ -103,14 +104,16 @@ _BURSTABLE_SCORES = frozenset(map(str, BURSTABLE_SCORES))
 
 NOT_STARTED = "no container of this name was started"
 NOT_READ = "the reading has no such cgroup"
+NO_CGROUP = "the cgroup does not exist"
 """Why a container that does not run is not observable."""
 
 VERSION_UNKNOWN = "versions of the runtime differ here, and this one's version is not known"
 
 
 def judged_files(version: CgroupVersion) -> tuple[str, ...]:
-    """The interface files that a reading needs for a complete verdict."""
-    return tuple(str(knob) for knob in knobs_of(version))
+    """The interface files that a reading needs for a complete verdict: the knobs, and one that every cgroup has."""
+    core = "cgroup.controllers" if version is CgroupVersion.V2 else "cgroup.clone_children"
+    return (*(str(knob) for knob in knobs_of(version)), core)
 
 
 def _sure(_cgroup: PlannedCgroup, _knob: Knob) -> str:
@@ -250,10 +253,21 @@ def judge_cgroup(
             yield there.unseen(expected, NOT_READ)
             continue
         text, why_not = seen.files.get(expected.knob.value), unsure(cgroup, expected.knob)
-        if why_not and isinstance(text, str):
+        if isinstance(text, NoFile):
+            yield there.unseen(expected, _why_no_file(seen))
+        elif why_not and isinstance(text, str):
             yield there.unseen(expected, why_not, observed=text.strip())
         else:
             yield there.judged(expected, text)
+
+
+def _why_no_file(seen: CgroupReading) -> str:
+    """Why a file does not exist: a reading without any file shows no controller either."""
+    if seen.is_missing:
+        return NO_CGROUP
+    if seen.has_no_file:
+        return "no such file: the cgroup does not exist, or has none of the requested controllers"
+    return "no such file: the controller is missing or not enabled there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,12 +279,10 @@ class _There:
     name: Subject
     enacted_by: Setter
 
-    def judged(self, expected: Expected, text: FileText | None) -> Finding:
+    def judged(self, expected: Expected, text: str | Unreadable | None) -> Finding:
         """The comparison of a file's text with its expected value; None for a file that was not read."""
         if text is None:
             return self.unseen(expected, "the file was not read")
-        if isinstance(text, NoFile):
-            return self.unseen(expected, "no such file: the controller is missing or not enabled there")
         if isinstance(text, Unreadable):
             return self.unseen(expected, f"the file could not be read: {text.reason}")
         try:

@@ -18,7 +18,7 @@ from memqos.errors import DeadlineError, RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Bytes, Knob
 from memqos.model.path import CgroupPath
-from memqos.model.reading import FileText, NoFile, Reading
+from memqos.model.reading import FileText, Reading
 from memqos.node.behaviour.conditions import Combined, Condition, Sample, work_done
 from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.preconditions import Observed, Preconditions, is_there
@@ -153,8 +153,7 @@ class Sampled:
         last = self.samples[-1].reading.cgroups.get(self.path) if self.samples else None
         if last is None:
             return False
-        gone = all(isinstance(text, NoFile) for text in last.files.values())
-        return gone or "populated 0" in str(last.files.get("cgroup.events"))
+        return last.has_no_file or "populated 0" in str(last.files.get("cgroup.events"))
 
     @property
     def reports_its_end(self) -> bool:

@@ -60,7 +60,6 @@ from memqos.node.requests.surroundings import (
     SCOPE_FILES,
     changed_files,
     expected_policy,
-    is_absent,
     kept_findings,
     policy_finding,
     scope_findings,
@@ -360,7 +359,7 @@ class Requests:
         if score.verdict is Verdict.NOT_OBSERVABLE:
             # A container without a process in its cgroup runs elsewhere or has ended.
             state = self.runtime.status(handle, deadline=_soon()).state
-            absent = is_absent(path, reading)
+            absent = reading.cgroups[path].has_no_file
             knob = "cgroup" if absent else PROCESSES
             findings.insert(0, outside_finding(path, subject=subject, knob=knob, state=state))
             # It cannot be killed there: only the runtime knows where it runs.

@@ -18,7 +18,7 @@ from memqos.engine.translate.requested import AnyRequest, OciRequest
 from memqos.engine.translate.requested_files import PROTECTION
 from memqos.model.knob import MAX, Bytes, Knob, KnobValue
 from memqos.model.path import CgroupPath
-from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
+from memqos.model.reading import CgroupReading, FileText, Reading
 from memqos.runtime.base import Capability
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "SCOPE_FILES",
     "changed_files",
     "expected_policy",
-    "is_absent",
     "kept_findings",
     "policy_finding",
     "scope_findings",
@@ -75,11 +74,6 @@ def written_by_others(pod: PlannedCgroup, before: Mapping[CgroupPath, Mapping[st
     for found in judge_cgroup(pod, pod.path, _BESIDE, reading, enacted_by=Setter.RUNTIME):
         if found.verdict is Verdict.DEVIATES:
             yield _neighbour(pod.path, found.knob, expected=found.expected, observed=found.observed)
-
-
-def is_absent(path: CgroupPath, reading: Reading) -> bool:
-    """Whether a cgroup whose files were read has none of them."""
-    return all(isinstance(text, NoFile) for text in reading.cgroups[path].files.values())
 
 
 def uncounted_findings(path: CgroupPath, pod: CgroupPath, reading: Reading, *, subject: Subject) -> Iterator[Finding]:
