@@ -54,7 +54,7 @@ def releases_in_use(settings: Settings) -> tuple[str, ...]:
     asked = settings.kubernetes
     if settings.kubelet_binary is None:
         return asked
-    own = str(Release.of(kubelet_version(settings.kubelet_binary)))
+    own = str(Release.of_kubelet(kubelet_version(settings.kubelet_binary)))
     if asked and own not in {str(Release.of(one)) for one in asked}:
         raise UsageError(
             f"the kubelet's release is {own}, not {', '.join(asked)}.",
@@ -73,7 +73,8 @@ def _check_upgrade(settings: Settings, upgrade: Path) -> None:
             where=where,
             next_step="Add --kubelet-binary PATH.",
         )
-    own, other = (str(Release.of(kubelet_version(one))) for one in (settings.kubelet_binary, upgrade))
+    own = str(Release.of_kubelet(kubelet_version(settings.kubelet_binary)))
+    other = str(Release.of_kubelet(kubelet_version(upgrade, option="--kubelet-upgrade")))
     if own == other:
         raise UsageError(
             f"both kubelets are of {own}; an upgrade needs another release.",
@@ -99,11 +100,17 @@ def _own_cases(settings: Settings, releases: tuple[str, ...]) -> list[KubeletCas
 
 
 _SECONDS = 60
+_MOST_SHOWN = 160
 _VERSION = re.compile(r"Kubernetes (v1\.[0-9]{1,3}\.\S+)", re.ASCII)
+_NO_VERSION = "Kubernetes v0.0.0-"
+"""How the version of a build without one begins (component-base version/base.go)."""
 
 
-def kubelet_version(binary: Path) -> str:
-    """The version in the output of `PATH --version` here, such as "v1.36.2". UnfitFileError for any other file."""
+def kubelet_version(binary: Path, *, option: str = "--kubelet-binary") -> str:
+    """The version in the output of `PATH --version` here, such as "v1.36.2".
+
+    UnfitFileError, which names the option, for any other file.
+    """
     try:
         ended = subprocess.run(
             [str(binary.absolute()), "--version"],
@@ -114,12 +121,14 @@ def kubelet_version(binary: Path) -> str:
             check=False,
         )
         said = ended.stdout.decode("utf-8", "backslashreplace")
-        problem = f"'{binary} --version' prints {said.strip()[:80]!r}, which is not a Kubernetes version."
+        shown = (said.strip() or ended.stderr.decode("utf-8", "backslashreplace").strip())[:_MOST_SHOWN]
+        problem = f"'{binary} --version' prints {shown!r}, which is not a Kubernetes version."
     except (OSError, subprocess.TimeoutExpired) as error:
         said, problem = "", f"'{binary} --version' cannot be run on this host: {error}"
     match = _VERSION.fullmatch(said.strip())
     if match is None:
-        raise UnfitFileError(
-            problem, where="--kubelet-binary", next_step="Give a kubelet that is built for this host's architecture."
-        )
+        step = "Give a kubelet that is built for this host's architecture; a script must answer --version here as well."
+        if said.startswith(_NO_VERSION):
+            step = "It was built without its version: build it with `make WHAT=cmd/kubelet`."
+        raise UnfitFileError(problem, where=option, next_step=step)
     return match[1]

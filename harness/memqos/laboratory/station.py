@@ -374,7 +374,7 @@ class Stations:
         session = closing.enter_context(kubelet_session(place.target))
         access = KubeletAccess(
             session=session,
-            binaries={Release.of(version).minor: path for path, version in given.items()},
+            binaries={Release.of_kubelet(version).minor: path for path, version in given.items()},
             handler=offer.handlers[key.driver],
             socket=offer.socket,
         )

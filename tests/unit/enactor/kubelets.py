@@ -81,10 +81,12 @@ def _made(target, folders):
 
 
 @contextlib.contextmanager
-def enactor_on(bench, *, minor=36, binaries=None, dies="", **changes):
-    """A kubelet enactor whose kubelet is the stand-in with these changes; dies: the log of one that ends at once."""
+def enactor_on(bench, *, minor=36, binaries=None, dies="", started=None, **changes):
+    """A kubelet enactor whose kubelet is the stand-in with these changes.
 
-    containers, kubelets = Containers(), []
+    dies: the log of one that ends at once. started: a list for the processes.
+    """
+    containers, kubelets = Containers(), [] if started is None else started
 
     def launch(argv, log):
         Path(log).write_text(dies)

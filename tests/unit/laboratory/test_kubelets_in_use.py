@@ -4,7 +4,7 @@ import pytest
 
 from memqos.config.settings import resolve
 from memqos.engine.releases.release import Variant
-from memqos.errors import UnfitFileError, UsageError
+from memqos.errors import UnfitFileError, UnknownNameError, UsageError
 from memqos.laboratory.kubelets_in_use import kubelets_in_use
 
 HEAD = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"
@@ -45,6 +45,30 @@ def test_a_binary_of_an_unrequested_release_is_a_usage_error(binary):
 def test_a_program_that_is_not_a_kubelet_is_unfit(binary, said):
     with pytest.raises(UnfitFileError, match="not a Kubernetes version"):
         kubelets_in_use(resolve({"kubelet_binary": str(binary(said))}, {}))
+
+
+def test_a_build_of_the_next_release_is_judged_by_its_preview(binary):
+    found = kubelets_in_use(resolve({"kubelet_binary": str(binary("Kubernetes v1.38.0-alpha.1.23+abc-dirty"))}, {}))
+    assert {one.release for one in found} == {"1.38-preview"}
+    with pytest.raises(UnknownNameError, match=r"1\.39"):
+        kubelets_in_use(resolve({"kubelet_binary": str(binary("Kubernetes v1.39.0-alpha.0"))}, {}))
+
+
+def test_a_build_without_a_version_says_how_to_build_one(binary):
+    said = "Kubernetes v0.0.0-master+$Format:%H$"
+    with pytest.raises(UnfitFileError, match=r"make WHAT=cmd/kubelet"):
+        kubelets_in_use(resolve({"kubelet_binary": str(binary(said))}, {}))
+
+
+def test_a_script_whose_kubelet_is_only_in_the_machine_is_told_why(binary, tmp_path):
+    script = tmp_path / "script"
+    script.write_text('#!/bin/sh\nexec /opt/none/kubelet --feature-gates=A=true "$@"\n')
+    script.chmod(0o755)
+    with pytest.raises(UnfitFileError, match=r"/opt/none/kubelet: not found.*answer --version here"):
+        kubelets_in_use(resolve({"kubelet_binary": str(script)}, {}))
+    given = {"kubelet_binary": str(binary()), "kubelet_upgrade": str(script)}
+    with pytest.raises(UnfitFileError, match="--kubelet-upgrade: "):
+        kubelets_in_use(resolve(given, {}))
 
 
 def test_a_file_that_is_not_a_program_is_unfit(tmp_path):

@@ -221,8 +221,10 @@ class KubeletEnactment:
     def bring(self, order: Order) -> None:
         """Run a kubelet with the order's configuration.
 
-        Pods keep running if the order succeeds another, or if it wants them as they are beside new ones.
+        Pods keep running if the order succeeds another, or if it wants them as they are beside new ones. MachineryError
+        for a kubelet that has ended by itself since.
         """
+        self._session.require_running()
         if not order.succeeds:
             self._kept = self._going_on(order)
             self._remove_pods(self._kept)
@@ -343,7 +345,7 @@ class KubeletEnactment:
             for pod in steering.pods(order.pods)
             if pod.uid in refused
         ]
-        if not manifests:
+        if not manifests or self._session.config is None:
             return
         self._session.put("v1", "pods", manifests)
 
@@ -463,8 +465,14 @@ class KubeletEnactment:
         require(self._kubelet, Ability.RECONCILE)
 
     def clear(self) -> None:
-        """Remove the pods. If they are few, the kubelet runs on and keeps the classes' cgroups for the next plan."""
-        self._remove_pods()
+        """Remove the pods. If they are few, the kubelet runs on and keeps the classes' cgroups for the next plan.
+
+        MachineryError for a kubelet that has ended by itself, however the pods were judged.
+        """
+        try:
+            self._session.require_running()
+        finally:
+            self._remove_pods()
 
     def _remove_pods(self, kept: frozenset[str] = frozenset()) -> None:
         """Remove all pods but those with these uids: see `Removal.remove`."""

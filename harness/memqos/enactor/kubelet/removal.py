@@ -58,9 +58,11 @@ class Removal:
 
         A few are deleted through the kubelet, which runs on. If many leave and none is kept, the kubelet is stopped;
         empty cgroups and its checkpoints are then left for the next plan to remove, since no kubelet runs as it wants.
+        The same holds if the kubelet has ended.
         """
         leaving = [one["metadata"] for one in self._items() if one["metadata"]["uid"] not in kept]
-        if not kept and len(leaving) > _MOST_BY_KUBELET:
+        is_stopped = bool(leaving) and self.session.config is None
+        if is_stopped or (not kept and len(leaving) > _MOST_BY_KUBELET):
             self._remove_without_kubelet(leaving)
         else:
             self._remove_through_kubelet(leaving, kept)

@@ -48,6 +48,10 @@ _START_SECONDS = 420.0
 _ORDER_SECONDS = 60.0
 _LOOKS_SECONDS = 0.5
 _LOG_LINES = 12
+_MOST_WORDS = 4000
+_PANICS = ("panic: ", "fatal error: ")
+"""How Go begins what it prints when a program cannot go on (runtime printpanics, fatalthrow)."""
+
 _REPEATED = "Unable to register mirror pod because node is not registered yet"
 """A kubelet logs this every 100 ms until its node is registered."""
 
@@ -146,7 +150,7 @@ class KubeletSession:
         """
 
         def healthy() -> bool:
-            self._require_running()
+            self.require_running()
             try:
                 for url in _HEALTH:
                     self.fetched(url, seconds=5)
@@ -163,13 +167,13 @@ class KubeletSession:
         conditions = [one for node in self.objects("v1", "nodes") for one in node["status"].get("conditions") or ()]
         return frozenset(one["lastHeartbeatTime"] for one in conditions if one["type"] == "Ready")
 
-    def _require_running(self) -> None:
-        """MachineryError, with the end of its log, for a kubelet that ended by itself."""
+    def require_running(self) -> None:
+        """MachineryError, with the end of its log, for a kubelet that ended by itself; nothing if it was stopped."""
         state = self.order("state")
-        if state["runs"]:
+        if state["runs"] or state["status"] is None:
             return
         log = self.order("log")["log"]
-        self._config = None
+        self.stop()
         raise MachineryError(
             f"the kubelet ended with status {state['status']}: {_last_words(log)}",
             where=f"{self._target.address}{LOG}",
@@ -214,8 +218,7 @@ class KubeletSession:
         """Wait until this holds. DeadlineError, with the end of the kubelet's log; MachineryError if it ended."""
         with WAITS.during(what, deadline.clock):
             while not holds():
-                if self._config is not None:
-                    self._require_running()
+                self.require_running()
                 if deadline.remaining <= 0:
                     log = self.order("log")["log"]
                     raise DeadlineError(
@@ -232,10 +235,16 @@ def _key(item: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _last_words(log: str) -> str:
-    """The errors at the end of a kubelet's log (klog: lines that begin with E or F), else its last lines."""
+    """A panic, else the errors at the end of a kubelet's log (klog: lines that begin with E or F), else its last lines.
+
+    Of a panic the first lines: the message and where it happened. The traces of all goroutines follow.
+    """
     lines = [line.removeprefix("??? ") for line in log.splitlines() if line.strip() and _REPEATED not in line]
+    panics = [number for number, line in enumerate(lines) if line.startswith(_PANICS)]
+    if panics:
+        return "\n".join(lines[panics[-1] :][:_LOG_LINES])[:_MOST_WORDS]
     errors = [line for line in lines if (line[:1] in "EF" and line[1:5].isdigit()) or line.startswith("Error:")]
-    return "\n".join((errors or lines)[-_LOG_LINES:])[-4000:]
+    return "\n".join((errors or lines)[-_LOG_LINES:])[-_MOST_WORDS:]
 
 
 def _program() -> bytes:

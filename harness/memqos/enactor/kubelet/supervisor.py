@@ -12,10 +12,12 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import signal
 import ssl
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TextIO
@@ -27,22 +29,56 @@ __all__ = ["Supervisor", "serve"]
 PODS = ("v1", "pods")
 _PR_SET_PDEATHSIG = 1
 _END_SECONDS = 20
+_LOOK_SECONDS = 0.05
 _TAIL = 16384
+_MESSAGE = 4096
+_MOST_TRACES = 8 << 20
+_FATAL = re.compile(rb"^(?:panic: |fatal error: |F[0-9]{4} )", re.MULTILINE)
+"""How Go and klog begin what they print before all traces when a program cannot go on."""
 
 
 def _dies_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+class Program(subprocess.Popen[bytes]):
+    """The first process of a session; signals and `wait` are for all of the session.
+
+    A script that starts a kubelet without exec does not pass SIGTERM on, and the kubelet would keep its ports.
+    """
+
+    def send_signal(self, sig: int) -> None:
+        """Send a signal to every process of the session."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, sig)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until none of its processes is left; the status of the first. TimeoutExpired if it takes longer."""
+        ends = None if timeout is None else time.monotonic() + timeout
+        status = super().wait(timeout)
+        while self._has_others():
+            if ends is not None and time.monotonic() > ends:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+            time.sleep(_LOOK_SECONDS)
+        return status
+
+    def _has_others(self) -> bool:
+        try:
+            os.killpg(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+
 def launch(argv: list[str], log: str) -> subprocess.Popen[bytes]:
     """Start a program that dies with this process; its output is appended to this file."""
     with open(log, "ab") as file:  # noqa: PTH123 - fewer imports
-        return subprocess.Popen(
+        return Program(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
-            preexec_fn=_dies_with_parent,  # noqa: PLW1509 - only one thread starts programs
+            preexec_fn=_dies_with_parent,
             start_new_session=True,
         )
 
@@ -56,6 +92,14 @@ def fetch(url: str, seconds: float) -> str:
     with urllib.request.urlopen(url, timeout=seconds, context=context) as reply:  # noqa: S310 - the kubelet's own
         text: bytes = reply.read()
     return text.decode("utf-8", "backslashreplace")
+
+
+def end_of(log: bytes) -> bytes:
+    """The end of a log; before it the last fatal message, if the traces of all goroutines have pushed it out."""
+    fatal = [match.start() for match in _FATAL.finditer(log)]
+    if not fatal or fatal[-1] >= len(log) - _TAIL:
+        return log[-_TAIL:]
+    return log[fatal[-1] :][:_MESSAGE] + b"\n" + log[-_TAIL:]
 
 
 class Supervisor:
@@ -104,11 +148,11 @@ class Supervisor:
         return {"runs": self._kubelet is not None and status is None, "status": status}
 
     def log(self) -> dict[str, Any]:
-        """The end of the kubelet's log; empty if there is none."""
+        """The end of the kubelet's log, after the last fatal message if there is one; empty if there is no log."""
         try:
             with open(self._log, "rb") as log:  # noqa: PTH123
-                log.seek(max(0, os.fstat(log.fileno()).st_size - _TAIL))
-                return {"log": log.read().decode("utf-8", "backslashreplace")}
+                log.seek(max(0, os.fstat(log.fileno()).st_size - _MOST_TRACES))
+                return {"log": end_of(log.read()).decode("utf-8", "backslashreplace")}
         except OSError:
             return {"log": ""}
 

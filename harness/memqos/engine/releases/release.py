@@ -71,6 +71,15 @@ class Release:
         """The given release, or the one that a text names."""
         return given if isinstance(given, Release) else cls.parse(given)
 
+    @classmethod
+    def of_kubelet(cls, version: str) -> Release:
+        """The release whose rules a kubelet of this version follows; the preview for builds of the next release.
+
+        UnknownNameError as for `parse`.
+        """
+        match = _FORM.fullmatch(version)
+        return cls(PREVIEW) if match and int(match["minor"]) == PREVIEW else cls.parse(version)
+
     def has(self, novelty: Novelty) -> bool:
         """Whether this release or an earlier one introduced it."""
         return self.minor >= novelty.since
