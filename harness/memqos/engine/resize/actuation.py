@@ -334,10 +334,28 @@ class Actuation:
         told = self._told(rulings, resource, reason)
         write = ResizeStep(
             kind=StepKind.POD_CGROUP, resource=resource, path=self._before.cgroup.path, reason=reason,
-            knobs=_planned(rulings, kubelet), past_driver=not through,
+            knobs=_planned(rulings, kubelet) | (self._rewritten(rulings) if through else {}), past_driver=not through,
         )  # fmt: skip
         first = kubelet.release.has(Novelty.RESIZE_SANDBOX_FIRST)
         yield from (*told, write) if first else (write, *told)
+
+    def _rewritten(self, rulings: Rulings) -> dict[Knob, Expected]:
+        """The pod's cpu.max, if systemd takes the kubelet's period from it (seen with systemd 257).
+
+        systemd writes all files of a slice when one of its properties is set: an unlimited quota with a period of 100
+        ms, whatever CPUQuotaPeriodUSec is. Where the kubelet sets the quota, libcontainer writes the file after that.
+        """
+        kubelet = self._kubelet
+        held = self._before.cgroup.knobs.get(Knob.CPU_MAX)
+        if kubelet.driver is not CgroupDriver.SYSTEMD or held is None or Knob.CPU_MAX in rulings:
+            return {}
+        if not isinstance(held.value, CpuMax) or held.value.quota is not None:
+            return {}
+        rule = "systemd writes the slice's cpu.max as well: without a quota its period is 100000, not the kubelet's"
+        source = "systemd src/core/cgroup.c cgroup_cpu_adjust_period_and_log"
+        ruling = Ruling(ABSENT, lambda: Reason(rule=rule, revision=self._revision, source=source))
+        found = expected(Knob.CPU_MAX, ruling, page_size=kubelet.node.page_size, reasons=True)
+        return {} if found.value == held.value else {Knob.CPU_MAX: found}
 
     def _told(self, rulings: Rulings, resource: str, because: Reason) -> tuple[ResizeStep, ...]:
         """The request for the whole pod (1.33 and later), without the pod's overhead."""

@@ -230,9 +230,13 @@ class _Case:
 
     @property
     def _is_between_runs(self) -> bool:
-        """Whether the status has no running container, and each was restarted before (seen with 1.36.2)."""
+        """Whether no container runs, and each was restarted before (seen with 1.36.2).
+
+        The status may still have one as running whose cgroup is gone: the kubelet has not noticed its end.
+        """
         told = self.pod.status.containers.values() if self.pod.status is not None else ()
-        return bool(told) and all(one.restarts and one.state in _BETWEEN_RUNS for one in told)
+        unread = {one.name for one in self.planned.containers if not any(found.observed for found in self._of(one))}
+        return bool(told) and all(one.restarts and (one.state in _BETWEEN_RUNS or one.name in unread) for one in told)
 
 
 def _bytes(finding: Finding) -> int:

@@ -21,7 +21,7 @@ from memqos.engine.plan import Expected, Plan, Reason
 from memqos.engine.releases.release import titled
 from memqos.engine.translate.explain import cri_document
 from memqos.model.cri import ContainerResources
-from memqos.model.knob import Knob
+from memqos.model.knob import ABSENT, Knob
 from memqos.model.path import CgroupPath
 
 __all__ = [
@@ -183,7 +183,8 @@ def resize_reasons(plan: ResizePlan, knob: Knob) -> str:
         for number, step in enumerate(one.steps, start=1):
             if knob in step.knobs:
                 written = step.knobs[knob]
-                text = written_text(written) if written.undecided else shown_amount(written.written)
+                text = shown_amount(written.value if written.written is ABSENT else written.written)
+                text = written_text(written) if written.undecided else text
                 lines += [f"  {number}. {_title(step)}: {knob} {text}"]
                 lines += reason_lines(written.reason, indent="     ")
                 lines += reason_lines(step.reason, indent="     ")
@@ -237,7 +238,10 @@ def _said(step: ResizeStep) -> Iterator[str]:
         said = [f"{name}={value}" for name, value in (*fields.items(), *unified.items())]
         yield f"       sends  {' '.join(said)}"
     if step.knobs:
-        written = [f"{knob}={one.shown if one.undecided else one.written}" for knob, one in step.knobs.items()]
+        written = [
+            f"{knob}={one.shown if one.undecided or one.written is ABSENT else one.written}"
+            for knob, one in step.knobs.items()
+        ]
         yield f"       writes {'; '.join(written)}"
     if step.reach:
         yield f"       {step.reach}"

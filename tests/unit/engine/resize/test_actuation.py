@@ -6,8 +6,9 @@ import pytest
 
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.resize import ResizeOutcome, StepKind, resize_pods
-from memqos.model.knob import Bytes, CpuMax, Knob, Number
-from memqos.model.node import NumaNode
+from memqos.engine.resize.outcome import resize_reasons, resize_text
+from memqos.model.knob import ABSENT, Bytes, CpuMax, Knob, Number
+from memqos.model.node import CgroupDriver, NumaNode
 from memqos.model.pod import ContainerKind
 from tests.unit.engine.pods import NODE, amounts, container, equal, pod, resources
 from tests.unit.engine.resize.plans import GROWN, MI, OLD, ON, POD, RESTART, SANDBOX, UPDATE, one, planned, told, wrote
@@ -28,6 +29,36 @@ def test_a_pod_that_shrinks_is_written_last(release, request_first):
     ]  # fmt: skip
     first, second = [step for step in plan.resizes[0].steps if step.kind is StepKind.POD_CGROUP][1:]
     assert (Knob.CPU_WEIGHT in first.knobs, Knob.CPU_MAX in second.knobs) == (request_first, request_first)
+
+
+SMALL = one("a", ("100m", "200m"), ("64Mi", "128Mi"))
+MORE_CPU, MORE_MEMORY = one("a", ("200m", "200m"), ("64Mi", "128Mi")), one("a", ("100m", "200m"), ("64Mi", "256Mi"))
+CUSTOM = {**ON.feature_gates, "CustomCPUCFSQuotaPeriod": True}
+
+
+@pytest.mark.parametrize(
+    ("driver", "release", "settings", "resized", "then"),
+    [
+        # Seen with kubelet 1.36.2 and systemd 257: a write of cpu.weight or memory.max alone.
+        (CgroupDriver.SYSTEMD, "1.36", {}, (SMALL, MORE_CPU), "max 100000"),
+        (CgroupDriver.SYSTEMD, "1.36", {}, (MORE_CPU, SMALL), "max 100000"),
+        (CgroupDriver.SYSTEMD, "1.36", {}, (SMALL, MORE_MEMORY), "max 100000"),
+        (CgroupDriver.CGROUPFS, "1.36", {}, (SMALL, MORE_CPU), "max 10000"),
+        # Up to 1.31 the kubelet writes the files past systemd.
+        (CgroupDriver.SYSTEMD, "1.31", {}, (SMALL, MORE_CPU), "max 10000"),
+        (CgroupDriver.SYSTEMD, "1.36", {"cpu_cfs_quota_period_us": None}, (SMALL, MORE_CPU), "max 100000"),
+        (CgroupDriver.SYSTEMD, "1.36", {"cpu_cfs_quota": True}, (SMALL, MORE_CPU), "2000 10000"),
+    ],
+)
+def test_systemd_takes_the_period_from_an_unlimited_quota(driver, release, settings, resized, then):
+    given = {"cpu_cfs_quota": False, "cpu_cfs_quota_period_us": 10000, "feature_gates": CUSTOM, **settings}
+    plan = planned(*map(pod, resized), release, settings=replace(ON, **given), driver=driver)
+    after = plan.after.pods[0].cgroup.knobs[Knob.CPU_MAX]
+    assert str(after.value) == then
+    rewritten = then == "max 100000" and given["cpu_cfs_quota_period_us"] == 10000
+    assert ("cpu.max=max 100000" in resize_text(plan)) == rewritten
+    assert ("systemd writes the slice's cpu.max as well" in resize_reasons(plan, Knob.CPU_MAX)) == rewritten
+    assert (after.written is ABSENT) == rewritten
 
 
 def test_lowered_amounts_go_before_raised_ones():
