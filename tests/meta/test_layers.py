@@ -86,6 +86,7 @@ def test_pure_layers_touch_no_io(path):
 
 TELL_TIME = {
     "enactor.kubelet.api_server",
+    "enactor.kubelet.supervisor",
     "clock",
     "agent.channel",
     "agent.cleanup",
