@@ -107,33 +107,26 @@ def test_an_unobservable_value_never_conforms(text, why_not):
 
 
 NO_CONTROLLER = "no such file: the controller is missing or not enabled there"
-EITHER = "no such file: the cgroup does not exist, or has none of the requested controllers"
-CORE = {CgroupVersion.V2: "cgroup.controllers", CgroupVersion.V1: "cgroup.clone_children"}
+NO_NUMBER = "the file does not parse: 'lots' is neither a number nor 'max'"
+CORE = {"cgroup.controllers": NoFile.NO_FILE}
 
 
-@pytest.mark.parametrize("version", CgroupVersion)
 @pytest.mark.parametrize(
-    ("there", "core", "why_not"),
+    ("files", "why_not"),
     [
-        ({}, NoFile.NO_FILE, "the cgroup does not exist"),
-        ({}, None, EITHER),
-        ({}, "cpu\n", NO_CONTROLLER),
-        ({"pids.max": "max\n"}, NoFile.NO_FILE, NO_CONTROLLER),
-        ({"pids.max": Unreadable("permission denied")}, NoFile.NO_FILE, NO_CONTROLLER),
+        (CORE, "the cgroup does not exist"),
+        ({}, "no such file: the cgroup does not exist, or has none of the requested controllers"),
+        ({"cgroup.controllers": "cpu\n"}, NO_CONTROLLER),
+        ({**CORE, "pids.max": "max\n"}, NO_CONTROLLER),
+        ({**CORE, "pids.max": Unreadable("permission denied")}, NO_CONTROLLER),
     ],
 )
-def test_a_removed_cgroup_is_not_a_missing_controller(version, there, core, why_not):
-    plan = planned()
-    seen = reading(plan)
-    path = CgroupPath.parse(CONTAINER)
-    files = {**dict.fromkeys(judged_files(CgroupVersion.V2), NoFile.NO_FILE), **there}
-    del files["cgroup.controllers"]
-    files |= {} if core is None else {CORE[version]: core}
-    cgroups = {**seen.cgroups, path: CgroupReading(path=path, files=files)}
-    found = judge(plan, replace(seen, cgroups=cgroups), enacted_by=Setter.MEMQOS, ids=IDS)
-    unseen = only([one for one in found if one.knob.startswith("memory.")], Verdict.NOT_OBSERVABLE)
-    assert {one.why_not for one in unseen} == {why_not}
-    assert {str(one.subject) for one in unseen} == {"container c of pod default/p"}
+def test_a_removed_cgroup_is_not_a_missing_controller(files, why_not):
+    plan, path, none = planned(), CgroupPath.parse(CONTAINER), dict.fromkeys(map(str, Knob), NoFile.NO_FILE)
+    cgroups = {**reading(plan).cgroups, path: CgroupReading(path=path, files={**none, **files})}
+    found = judge(plan, replace(reading(plan), cgroups=cgroups), enacted_by=Setter.MEMQOS, ids=IDS)
+    unseen = [one for one in only(found, Verdict.NOT_OBSERVABLE) if one.knob.startswith("memory.")]
+    assert {(str(one.subject), one.why_not) for one in unseen} == {("container c of pod default/p", why_not)}
     assert not only(found, Verdict.DEVIATES)
 
 
@@ -175,21 +168,9 @@ def test_every_finding_names_subject_cgroup_and_knob():
     assert {(str(one.subject), one.cgroup) for one in found} == {("container c of pod default/p", CONTAINER)}
     assert [(one.knob, one.verdict, one.expected, one.observed, one.why_not) for one in found] == [
         ("memory.min", Verdict.NOT_OBSERVABLE, "67108864", "", "the file was not read"),
-        (
-            "memory.low",
-            Verdict.NOT_OBSERVABLE,
-            "0",
-            "",
-            "no such file: the controller is missing or not enabled there",
-        ),
+        ("memory.low", Verdict.NOT_OBSERVABLE, "0", "", NO_CONTROLLER),
         ("memory.high", Verdict.NOT_OBSERVABLE, "195452928", "", "the file could not be read: permission denied"),
-        (
-            "memory.max",
-            Verdict.NOT_OBSERVABLE,
-            "209715200",
-            "lots",
-            "the file does not parse: 'lots' is neither a number nor 'max'",
-        ),
+        ("memory.max", Verdict.NOT_OBSERVABLE, "209715200", "lots", NO_NUMBER),
         ("memory.swap.max", Verdict.DEVIATES, "0", "7", ""),
         ("oom_score_adj", Verdict.DEVIATES, "993", "12", ""),
     ]
@@ -506,9 +487,9 @@ def test_amounts(value, text):
 
 
 def test_a_reading_needs_the_files_that_the_kernel_has():
-    assert {"memory.high", "cpuset.mems", CORE[CgroupVersion.V2]} <= set(judged_files(CgroupVersion.V2))
+    assert {"memory.high", "cpuset.mems", "cgroup.controllers"} <= set(judged_files(CgroupVersion.V2))
     assert "memory.limit_in_bytes" not in judged_files(CgroupVersion.V2)
-    assert {"memory.limit_in_bytes", "cpuset.mems", CORE[CgroupVersion.V1]} <= set(judged_files(CgroupVersion.V1))
+    assert {"memory.limit_in_bytes", "cpuset.mems", "cgroup.clone_children"} <= set(judged_files(CgroupVersion.V1))
 
 
 def test_needed_files_depend_on_the_cgroup_version():
