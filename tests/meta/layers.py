@@ -5,11 +5,10 @@ and the standard library; third-party packages are listed by their import name.
 """
 
 LAYERS: dict[str, frozenset[str]] = {
-    # L0: the vocabulary of failure, failures that repeat themselves, time, and what a process ends with
+    # L0: the vocabulary of failure, time, and what a process ends with
     "errors": frozenset(),
     "version": frozenset(),
     "clock": frozenset({"errors"}),
-    "repetition": frozenset({"errors"}),
     "interruption": frozenset({"clock"}),
     "threads": frozenset(),
     "frame": frozenset({"errors", "clock", "version"}),
@@ -61,7 +60,7 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     "enactor": frozenset(
         {
-            "errors", "clock", "repetition", "threads", "model", "engine", "cgroupfs", "target.base", "runtime.base",
+            "errors", "clock", "threads", "model", "engine", "cgroupfs", "target.base", "runtime.base",
             "runtime.fake_cgroups", "workload", "enforce",
         }
     ),
@@ -95,7 +94,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "place.collecting": frozenset({"errors", "clock", "collector", "place", "target"}),
     "place.opening": frozenset({"errors", "model", "catalog", "config", "place", "target.opening", "vm"}),
     "catalog.support_archives": frozenset({"errors", "ownership", "catalog.sosreports"}),
-    "catalog.sosreports": frozenset({"errors", "catalog.page_sizes", "collector"}),
+    "catalog.sosreports": frozenset({"errors", "catalog.node_facts", "collector"}),
     "catalog": frozenset(
         {"errors", "plain_file", "model", "engine", "validation", "vm", "third:msgspec", "third:yaml"}
     ),
@@ -105,7 +104,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "config": frozenset({"errors", "plain_file", "model", "engine"}),
     "node": frozenset(
         {
-            "errors", "clock", "repetition", "threads", "model", "engine", "cgroupfs", "target", "runtime", "workload",
+            "errors", "clock", "threads", "model", "engine", "cgroupfs", "target", "runtime", "workload",
             "probe", "enforce", "enactor", "catalog", "claims", "config", "place.base", "place.fake",
         }
     ),
@@ -149,7 +148,7 @@ LAYERS: dict[str, frozenset[str]] = {
     # L6: what speaks to people and to pytest; nothing below imports it
     "plugin": frozenset(
         {
-            "errors", "version", "clock", "repetition", "interruption", "frame", "ownership", "threads", "model",
+            "errors", "version", "clock", "interruption", "frame", "ownership", "threads", "model",
             "engine", "probe", "runtime.base", "target.attended", "target.base", "enactor", "cases", "catalog",
             "claims", "config", "known", "node", "place", "laboratory", "report", "bundles", "face", "page",
             "third:pytest", "third:xdist", "third:execnet", "third:pluggy", "third:click",

@@ -15,8 +15,7 @@ from memqos.engine.translate.runtimes import TRIXIE
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.probe.looks import Look
-from memqos.probe.sampler import GuestSampler, Sampling
+from memqos.probe.sampler import GuestSampler, Look, Sampling
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerState, ContainerStatus, SandboxSpec
 from memqos.runtime.cri import CriRuntime
 from memqos.target.base import Target

@@ -12,7 +12,7 @@ import os
 import signal
 from pathlib import Path
 
-from memqos.agent import files
+from memqos.agent import channel
 
 MEMORY = "memory"
 SYSTEMD = "systemd"
@@ -191,7 +191,7 @@ def read_attribute(folder: Path, name: str) -> str | None:
 def get(path: Path | str) -> str:
     """A file's text."""
     try:
-        return files.content(path).decode("utf-8", "surrogateescape")
+        return channel.content(path).decode("utf-8", "surrogateescape")
     except OSError as error:
         raise StepError(f"'{path}' cannot be read: {error.strerror}") from error
 
@@ -199,6 +199,6 @@ def get(path: Path | str) -> str:
 def put(path: Path | str, text: str) -> None:
     """Write text to an interface file with one write(2)."""
     try:
-        files.write(path, text.encode())
+        channel.write(path, text.encode())
     except OSError as error:
         raise StepError(f"writing '{text}' to '{path}' failed: {error.strerror}") from error

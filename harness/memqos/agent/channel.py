@@ -1,5 +1,7 @@
 """The agent's protocol: one JSON object a line; a line may announce a number of raw bytes after it.
 
+Also whole files by os.read and os.write: under emulation this takes half the time of `open`.
+
 Runs on both sides: nothing but the standard library of Python 3.9.
 """
 
@@ -74,3 +76,24 @@ class Channel:
         if not chunk:
             raise GoneError("it sends nothing more")
         return chunk
+
+
+def content(path: str | os.PathLike[str]) -> bytes:
+    """A file's bytes; OSError if it cannot be read."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = []
+        while part := os.read(file, CHUNK):
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        os.close(file)
+
+
+def write(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write to an existing file in one call, as interface files require; OSError if the kernel refuses it."""
+    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(file, data)
+    finally:
+        os.close(file)

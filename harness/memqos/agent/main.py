@@ -26,8 +26,7 @@ import select
 import signal
 import sys
 
-from memqos.agent.channel import CHUNK, Channel, GoneError
-from memqos.agent.files import content, write
+from memqos.agent.channel import CHUNK, Channel, GoneError, content, write
 
 TYPE_CHECKING = False
 """Importing typing would take a tenth of the start."""

@@ -25,7 +25,7 @@ __all__ = ["AgentProcess", "AgentReply", "LostError", "Program", "program"]
 _MODULES = {
     # jeepney's modules for D-Bus messages and authentication.
     "jeepney": ("low_level", "auth"),
-    __package__: ("channel", "files", "cgroup", "systemd", "steps", "cri", "cleanup", "main"),
+    __package__: ("channel", "cgroup", "systemd", "steps", "cri", "cleanup", "main"),
 }
 """The sent modules, by package. On the target, the packages themselves are empty."""
 

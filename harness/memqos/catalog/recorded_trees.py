@@ -26,7 +26,7 @@ from memqos.catalog.allocation_state import (
 )
 from memqos.catalog.kubelet_config import settings_of
 from memqos.catalog.manifests import Manifest, manifests_in
-from memqos.catalog.page_sizes import amounts_of, page_size_of_amounts
+from memqos.catalog.node_facts import amounts_of, page_size_of_amounts
 from memqos.catalog.pods import distinct
 from memqos.catalog.recording_format import (
     COLLECTED,

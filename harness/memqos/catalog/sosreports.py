@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from memqos.catalog.page_sizes import (
+from memqos.catalog.node_facts import (
     amounts_of,
     page_size_in_diagnostics,
     page_size_of_amounts,

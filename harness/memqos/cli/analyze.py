@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from memqos.catalog.page_sizes import PAGE_SIZES
+from memqos.catalog.node_facts import PAGE_SIZES
 from memqos.catalog.pods import read_text
 from memqos.catalog.series_files import MOST_BYTES, Choice, Column, Series, series_in
 from memqos.cli.node_options import size_of

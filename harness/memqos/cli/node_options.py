@@ -12,8 +12,7 @@ from typing import Any
 import click
 
 from memqos.catalog.kubelet_config import load_settings
-from memqos.catalog.node_facts import load_facts, numa_nodes_of
-from memqos.catalog.page_sizes import PAGE_SIZES
+from memqos.catalog.node_facts import PAGE_SIZES, load_facts, numa_nodes_of
 from memqos.catalog.runtimes import oci_named, runtimes_named, runtimes_recorded
 from memqos.catalog.schema import LARGEST
 from memqos.engine.cgroup.cpu import WeightConversion

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memqos.exploration import Document
-from memqos.exploration.examples import Example, containers_in, example_of
-from memqos.exploration.smaller_amounts import (
+from memqos.exploration.amounts import (
     Amount,
     Path,
     amounts_in,
@@ -24,6 +23,7 @@ from memqos.exploration.smaller_amounts import (
     probes_between,
     simpler_amounts,
 )
+from memqos.exploration.examples import Example, containers_in, example_of
 
 __all__ = ["Change", "Shrinker", "changes", "measure"]
 

@@ -26,7 +26,7 @@ from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.errors import MemqosError
 from memqos.model.reading import Reading
 from memqos.place.base import Place
-from memqos.probe.looks import Look, Spoken
+from memqos.probe.sampler import Look, Spoken
 from memqos.report.bundle import Json, as_json
 from memqos.report.summary import Timing
 from memqos.runtime.base import CallRecord

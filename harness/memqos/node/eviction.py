@@ -25,7 +25,7 @@ from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Pod
 from memqos.model.quantity import Quantity
-from memqos.node.kubelet_endpoints import SUMMARY
+from memqos.node.kubelet_reports import SUMMARY
 from memqos.node.pods.population import Population
 
 __all__ = ["BeforeEviction", "EvictionVerbs"]

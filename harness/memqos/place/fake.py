@@ -31,8 +31,7 @@ from memqos.place.base import (
     offered,
 )
 from memqos.probe.facts import TargetFacts
-from memqos.probe.looks import Appended, Look, Said
-from memqos.probe.sampler import Sampling
+from memqos.probe.sampler import Appended, Look, Said, Sampling
 from memqos.runtime.fake import FakeDockerRuntime, FakeOciRuntime, FakePodmanRuntime, FakeRuntime
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FAKE_LEGACY, FakeCgroups
 from memqos.target.fake import FakeAnswer, FakeTarget, Handler, RefusedError

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from memqos.errors import TargetError
-from memqos.target.base import CommandResult
-from memqos.target.carried import CarriedTarget
+from memqos.target.base import CarriedTarget, CommandResult
 
 __all__ = ["ContainerTarget"]
 

@@ -22,10 +22,9 @@ from memqos.vm.checkpoint import (
     recheck_checkpoint,
     restored,
 )
-from memqos.vm.guest.huge_pages import reserve_huge_pages
 from memqos.vm.guest.installing import install, put_in
 from memqos.vm.guest.sealed_runc import SEALED, seal_runc
-from memqos.vm.guest.view import Declared, verify_guest
+from memqos.vm.guest.view import Declared, reserve_huge_pages, verify_guest
 from memqos.vm.host.capacity import check_room
 from memqos.vm.host.programs import find_qemu
 from memqos.vm.host.progress import SILENT, Progress, step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memqos.catalog.page_sizes import (
+from memqos.catalog.node_facts import (
     amounts_of,
     page_size_in_diagnostics,
     page_size_of_amounts,

@@ -26,7 +26,7 @@ from memqos.node.occupancy import Cleanup
 from memqos.node.pods.recorder import Weight
 from memqos.place.fake import FakeAgent, FakeSampler
 from memqos.probe.facts import TargetFacts
-from memqos.probe.looks import Look, Spoken
+from memqos.probe.sampler import Look, Spoken
 from memqos.runtime.base import ContainerHandle, ContainerSpec, ContainerStatus, SandboxHandle, SandboxSpec
 from memqos.runtime.fake import FakeRuntime
 from memqos.runtime.fake_cgroups import FAKE_HIERARCHY, FakeCgroups

@@ -8,7 +8,7 @@ from memqos.engine.answer.finding import Verdict
 from memqos.errors import EnactorNotAbleError, TargetError
 from memqos.model.node import ReservationPolicy
 from memqos.model.path import CgroupPath
-from memqos.node.kubelet_restart import protection_watched
+from memqos.node.kubelet import protection_watched
 from tests.unit.node.fakes import Bench, kubelet, pod
 
 WEB = pod("web")

@@ -12,7 +12,7 @@ from memqos.model.knob import Knob
 from memqos.node import ended, reaches, rises
 from memqos.node.behaviour import watch
 from memqos.place import fake
-from memqos.probe.looks import Failed
+from memqos.probe.sampler import Failed
 from memqos.workload.command import Anon, Touch
 from tests.unit.node.fakes import Bench, kubelet, pod
 from tests.unit.node.samples import EVENTS, course, files, sample

@@ -3,7 +3,7 @@
 import json
 
 from memqos.laboratory.evidence import Folder, MachineLog, Sink
-from memqos.probe.looks import Spoken
+from memqos.probe.sampler import Spoken
 from tests.documents import misfits
 
 

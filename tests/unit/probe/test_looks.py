@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memqos.errors import MachineryError
-from memqos.probe.looks import Appended, Failed, Look, Looked, parse_said
+from memqos.probe.sampler import Appended, Failed, Look, Looked, parse_said
 
 
 @pytest.mark.parametrize(

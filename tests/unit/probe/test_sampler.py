@@ -10,8 +10,7 @@ from memqos.cgroupfs.hierarchy import CgroupMount, Unified
 from memqos.clock import Deadline, wait
 from memqos.errors import DeadlineError, TargetError
 from memqos.model.path import CgroupPath
-from memqos.probe.looks import Appended, Failed, Look
-from memqos.probe.sampler import GuestSampler, folders_of
+from memqos.probe.sampler import Appended, Failed, GuestSampler, Look, folders_of
 from memqos.runtime.fake_cgroups import FAKE_LEGACY
 from memqos.target.local import LocalTarget
 

@@ -14,8 +14,7 @@ from memqos.model.reading import CgroupReading, FileText, NoFile, Reading
 from memqos.node.behaviour.watched_container import WatchedContainer
 from memqos.node.pods.population import place_outside
 from memqos.node.pods.recorder import Recorder
-from memqos.probe.looks import Appended, Failed, Look, Said, Spoken
-from memqos.probe.sampler import Sampling
+from memqos.probe.sampler import Appended, Failed, Look, Said, Sampling, Spoken
 from memqos.runtime.base import ContainerHandle, Runtime
 from memqos.target.base import Target, checked
 from memqos.workload.report import STEP

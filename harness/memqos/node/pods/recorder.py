@@ -15,7 +15,7 @@ from memqos.engine.plan import Plan, PlannedCgroup
 from memqos.model.path import CgroupPath
 from memqos.model.reading import Reading
 from memqos.node.pods.population import Population
-from memqos.probe.looks import Look, Spoken
+from memqos.probe.sampler import Look, Spoken
 
 __all__ = ["Recorder", "Weight", "weight_of"]
 

@@ -32,8 +32,7 @@ from memqos.vm.cache.entry import Image, list_images
 from memqos.vm.cache.store import Cache, client_key, public_half
 from memqos.vm.checkpoint import Making
 from memqos.vm.cloud.disk_file import OPTION, DiskFile, Firmware
-from memqos.vm.guest.huge_pages import pool_words
-from memqos.vm.guest.view import Declared, read_view, view_differences
+from memqos.vm.guest.view import Declared, pool_words, read_view, view_differences
 from memqos.vm.host.capacity import check_room
 from memqos.vm.host.programs import find_qemu, install_advice
 from memqos.vm.host.progress import SILENT, Progress

@@ -3,6 +3,9 @@
 Hardware and cgroups are compared with the requested topology and options. A machine that differs would make every
 verdict about NUMA nodes, swap or huge pages worthless, so it is checked once, after its boot, and a difference is an
 error before anything is judged on it.
+
+Also huge pages of a topology, reserved from inside where the kernel's command line did not do it: powerpc ignores
+counts by NUMA node there (arch/powerpc/mm/hugetlbpage.c, hugetlb_node_alloc_supported).
 """
 
 from __future__ import annotations
@@ -20,17 +23,19 @@ from memqos.target.base import Target, checked, version_in
 
 __all__ = [
     "Declared",
-    "GuestView",
     "kernel_config_of",
     "packages_in",
     "packages_of",
     "parse_view",
     "place_of",
+    "pool_words",
     "read_view",
+    "reserve_huge_pages",
     "verify_guest",
     "versions_of",
     "view_differences",
 ]
+
 
 NODES = "/sys/devices/system/node"
 CPUS = "/sys/devices/system/cpu"
@@ -333,3 +338,29 @@ def packages_in(text: str) -> dict[str, str]:
     """Package to version, from dpkg-query's lines."""
     pairs = (line.split("\t") for line in text.splitlines() if "\t" in line)
     return {name: version for name, version in pairs}  # noqa: C416 - a dict of pairs reads worse to a type checker
+
+
+RESERVE = r"""
+for word; do
+    count=
+    read -r count <"${word%%=*}" || :
+    [ "$count" = "${word#*=}" ] || echo "${word#*=}" >"${word%%=*}" || :
+done
+"""
+"""Writes each FILE=COUNT whose file holds another count."""
+
+
+def pool_words(topology: Topology) -> list[str]:
+    """FILE=COUNT for each pool of huge pages of each NUMA node."""
+    return [
+        f"{NODES}/node{numa.id}/hugepages/hugepages-{pages.size_bytes >> 10}kB/nr_hugepages={pages.count}"
+        for numa in topology.numa_nodes
+        for pages in numa.hugepages
+    ]
+
+
+def reserve_huge_pages(target: Target, topology: Topology, *, deadline: Deadline) -> None:
+    """Reserve the pools that are missing, by one command; what cannot be reserved is a difference of `verify_guest`."""
+    words = pool_words(topology)
+    if words:
+        checked(target.run(["sh", "-c", RESERVE, "sh", *words], deadline=deadline), where=target.address)

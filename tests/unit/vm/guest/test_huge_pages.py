@@ -5,7 +5,7 @@ import subprocess
 from memqos.clock import Deadline
 from memqos.model.topology import HugePages, Topology, TopologyNode
 from memqos.target.fake import FakeTarget
-from memqos.vm.guest.huge_pages import RESERVE, reserve_huge_pages
+from memqos.vm.guest.view import RESERVE, reserve_huge_pages
 
 MIB = 1 << 20
 POOLS = (
