@@ -146,9 +146,6 @@ Path = tuple[str | int, ...]
 _SECTIONS = frozenset({"requests", "limits", "overhead"})
 _OF_PODS = ("pods", "to")
 _SUFFIXES = {30: "Gi", 20: "Mi", 10: "Ki"}
-_MIB = 1 << 20
-_PAGE = 1 << 12
-"""The smallest page: amounts that deviate often differ by less or more than whole pages."""
 _FEW = 4
 
 
@@ -171,9 +168,9 @@ class Amount:
     @property
     def units(self) -> Sequence[int]:
         """The steps by which the least amount is looked for, the largest first. Whole MiB are small enough to read."""
-        if self.count >= _MIB:
-            return (_MIB, _PAGE) if self.count % _MIB else (_MIB,)
-        return (_PAGE,) if self.count >= _PAGE else (1,)
+        if self.count >= MIB:
+            return (MIB, PAGE) if self.count % MIB else (MIB,)
+        return (PAGE,) if self.count >= PAGE else (1,)
 
 
 def places_in(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -217,8 +214,8 @@ def simpler_amounts(document: Document) -> Iterator[tuple[tuple[Path, Any], ...]
     """New values for the places of each amount: nothing, one, whole MiB or pages and just above, a plainer spelling."""
     for one in amounts_in(document):
         count = one.count
-        whole, pages = count // _MIB * _MIB, count // _PAGE * _PAGE
-        found = dict.fromkeys([count, 0, 1, whole, whole + _PAGE, pages, pages + 1, count // 2])
+        whole, pages = count // MIB * MIB, count // PAGE * PAGE
+        found = dict.fromkeys([count, 0, 1, whole, whole + PAGE, pages, pages + 1, count // 2])
         for smaller in found:
             if 0 <= smaller <= count:
                 yield one.put(smaller)

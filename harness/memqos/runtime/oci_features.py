@@ -27,7 +27,7 @@ __all__ = ["NO_FEATURES", "UNASKED", "Learned", "OciFeatures", "features_of", "l
 class OciFeatures:
     """The features of a runtime; None where the document lacks a field.
 
-    reported: whether it has the command. v1, v2, systemd, systemd_user, rdma: linux.cgroup. modes, flags:
+    reported: whether it has the command. v1, v2, systemd: linux.cgroup. modes, flags:
     linux.memoryPolicy, by the kernel's names (MPOL_BIND); None if the field is missing.
     """
 
@@ -35,8 +35,6 @@ class OciFeatures:
     v1: bool | None = None
     v2: bool | None = None
     systemd: bool | None = None
-    systemd_user: bool | None = None
-    rdma: bool | None = None
     modes: frozenset[str] | None = None
     flags: frozenset[str] | None = None
 
@@ -66,8 +64,6 @@ def features_of(document: object) -> OciFeatures:
         v1=_flag(cgroup, "v1"),
         v2=_flag(cgroup, "v2"),
         systemd=_flag(cgroup, "systemd"),
-        systemd_user=_flag(cgroup, "systemdUser"),
-        rdma=_flag(cgroup, "rdma"),
         modes=_names(policy, "modes"),
         flags=_names(policy, "flags"),
     )

@@ -77,10 +77,9 @@ class Over:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """A program's maximal growth: `usage` in bytes, after `charges` batches and `slept` seconds of sleep."""
+    """A program's maximal growth: `usage` in bytes, after `slept` seconds of sleep."""
 
     usage: int
-    charges: int
     slept: Fraction
 
 
@@ -135,14 +134,14 @@ def fastest_growth(
     if seconds <= 0 or threads <= 0:
         raise ValueError(f"seconds and threads must be above zero (got {seconds} and {threads})")
     batch = CHARGE_BATCH * page_size
-    usage, charges, left, slept = max(start, sleeps_from(high, hz=hz, page_size=page_size)), 0, seconds * hz, 0
+    usage, left, slept = max(start, sleeps_from(high, hz=hz, page_size=page_size)), seconds * hz, 0
     while True:
         pause = delay([Over(usage=usage, high=high)], hz=hz, page_size=page_size)
         least = max(pause - 1, 1)
         if slept + least > left:
             break
-        usage, charges, slept = usage + threads * batch, charges + threads, slept + least
-    return Growth(usage=usage + threads * batch, charges=charges + threads, slept=Fraction(slept, hz))
+        usage, slept = usage + threads * batch, slept + least
+    return Growth(usage=usage + threads * batch, slept=Fraction(slept, hz))
 
 
 def least_sleep(high: Bytes, end: int, *, hz: int, page_size: int = 4096) -> Fraction:

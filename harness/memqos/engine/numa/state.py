@@ -126,12 +126,11 @@ class CheckpointError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryManagerCheckpoint:
-    """The content of a file. checksum: as written, 0 if missing. with_pods: whether it has podEntries."""
+    """The content of a file. checksum: as written, 0 if missing."""
 
     policy: str
     table: NumaTable
     checksum: int = 0
-    with_pods: bool = False
 
     def intact(self, *, with_pods: bool) -> bool:
         """Whether the checksum is right for a kubelet that reads the newer format (with_pods) or the older.
@@ -173,7 +172,6 @@ def parse(text: str) -> MemoryManagerCheckpoint:
         policy=str(top.get("policyName", "")),
         table=NumaTable(numa_nodes=numa_nodes, assignments=assignments, pod_blocks=pods),
         checksum=_number(top.get("checksum", 0), "checksum"),
-        with_pods="podEntries" in top,
     )
 
 

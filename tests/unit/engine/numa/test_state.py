@@ -51,7 +51,6 @@ def test_a_file_as_the_kubelet_writes_it():
     assert checkpoint.policy == "Static"
     assert checkpoint.table == SMALL
     assert checkpoint.intact(with_pods=False)
-    assert not checkpoint.with_pods
 
 
 def test_a_table_without_pods_has_no_entries():
@@ -63,7 +62,6 @@ def test_both_formats_are_read_by_the_newer_kubelet_and_one_by_the_older():
     table = placed(machine(8), rules, pod("p", init("i", "1Gi"), container("c", "2Gi"), total="4Gi"))
     newer = parse(checkpoint_text("Static", table, with_pods=True))
     assert newer.table == table
-    assert newer.with_pods
     assert newer.intact(with_pods=True)
     assert not newer.intact(with_pods=False)
     older = parse(checkpoint_text("Static", placed(machine(8), policies(), plain("p", "1Gi"))))
