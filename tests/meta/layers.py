@@ -5,10 +5,11 @@ and the standard library; third-party packages are listed by their import name.
 """
 
 LAYERS: dict[str, frozenset[str]] = {
-    # L0: the vocabulary of failure, time, and what a process ends with
+    # L0: the vocabulary of failure, failures that repeat themselves, time, and what a process ends with
     "errors": frozenset(),
     "version": frozenset(),
     "clock": frozenset({"errors"}),
+    "repetition": frozenset({"errors"}),
     "interruption": frozenset({"clock"}),
     "threads": frozenset(),
     "frame": frozenset({"errors", "clock", "version"}),
@@ -60,7 +61,7 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
     "enactor": frozenset(
         {
-            "errors", "clock", "threads", "model", "engine", "cgroupfs", "target.base", "runtime.base",
+            "errors", "clock", "repetition", "threads", "model", "engine", "cgroupfs", "target.base", "runtime.base",
             "runtime.fake_cgroups", "workload", "enforce",
         }
     ),
@@ -104,7 +105,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "config": frozenset({"errors", "plain_file", "model", "engine"}),
     "node": frozenset(
         {
-            "errors", "clock", "threads", "model", "engine", "cgroupfs", "target", "runtime", "workload",
+            "errors", "clock", "repetition", "threads", "model", "engine", "cgroupfs", "target", "runtime", "workload",
             "probe", "enforce", "enactor", "catalog", "claims", "config", "place.base", "place.fake",
         }
     ),
@@ -148,7 +149,7 @@ LAYERS: dict[str, frozenset[str]] = {
     # L6: what speaks to people and to pytest; nothing below imports it
     "plugin": frozenset(
         {
-            "errors", "version", "clock", "interruption", "frame", "ownership", "threads", "model",
+            "errors", "version", "clock", "repetition", "interruption", "frame", "ownership", "threads", "model",
             "engine", "probe", "runtime.base", "target.attended", "target.base", "enactor", "cases", "catalog",
             "claims", "config", "known", "node", "place", "laboratory", "report", "bundles", "face", "page",
             "third:pytest", "third:xdist", "third:execnet", "third:pluggy", "third:click",

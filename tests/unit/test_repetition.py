@@ -1,6 +1,7 @@
 import pytest
 
-from memqos.errors import DeadlineError, EnvironmentNotAbleError, Repetition, RuntimeCallError, as_before, likeness
+from memqos.errors import DeadlineError, EnvironmentNotAbleError, RuntimeCallError
+from memqos.repetition import Repetition, as_before, likeness
 
 
 def refused(pod: str) -> RuntimeCallError:

@@ -22,11 +22,12 @@ from memqos.engine.answer.finding import Setter
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan, PlannedPod
 from memqos.engine.resize import Resize, ResizePlan, ResizeStep
-from memqos.errors import EnactorNotAbleError, MachineryError, Repetition, RuntimeCallError
+from memqos.errors import EnactorNotAbleError, MachineryError, RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Container, Pod
 from memqos.model.reading import CgroupReading
+from memqos.repetition import Repetition
 from memqos.runtime.base import ContainerHandle, Mount, SandboxHandle
 from memqos.target.base import Target
 from memqos.workload.command import Control, control_folders

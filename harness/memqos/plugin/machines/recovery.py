@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from memqos.config.systems import SystemKey
-from memqos.errors import ENOUGH, MachineryError, MemqosError, Repetition, as_before
+from memqos.errors import MachineryError, MemqosError
 from memqos.plugin.collection.parameters import kubelet_id, system_of
 from memqos.plugin.face.messages import Messenger
 from memqos.plugin.keys import (
@@ -31,6 +31,7 @@ from memqos.plugin.keys import (
     without_outcome,
 )
 from memqos.plugin.pytest_internals import VERSIONS, can_tear_down, tear_down
+from memqos.repetition import ENOUGH, Repetition, as_before
 from memqos.report.outcome import Outcome
 
 if TYPE_CHECKING:

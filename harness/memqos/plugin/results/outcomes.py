@@ -13,14 +13,7 @@ import pytest
 
 from memqos.clock import WAITS
 from memqos.engine.answer.finding import Finding, Verdict, worst
-from memqos.errors import (
-    EnactorNotAbleError,
-    MachineryError,
-    MemqosError,
-    NonconformanceError,
-    UsageError,
-    is_as_before,
-)
+from memqos.errors import EnactorNotAbleError, MachineryError, MemqosError, NonconformanceError, UsageError
 from memqos.plugin.collection.known_deviations import amended
 from memqos.plugin.collection.parameters import system_of
 from memqos.plugin.keys import (
@@ -41,6 +34,7 @@ from memqos.plugin.keys import (
 )
 from memqos.plugin.pytest_internals import forget
 from memqos.plugin.results.ending import error_text, failure_text
+from memqos.repetition import is_as_before
 from memqos.report.outcome import Outcome, Phase, outcome_of
 from memqos.report.summary import finding_line, known_line
 from memqos.report.words import slug
