@@ -23,8 +23,9 @@ import click
 from memqos import frame
 from memqos.catalog.profiles import load_profile
 from memqos.catalog.topologies import load_topology
+from memqos.cli.progress import shown_progress
 from memqos.cli.settings import setting_options, settings_from
-from memqos.cli.terminal import say, shown_progress
+from memqos.cli.terminal import say
 from memqos.clock import SYSTEM_CLOCK, Deadline
 from memqos.errors import EnvironmentNotAbleError, ExitCode
 from memqos.model.topology import Topology

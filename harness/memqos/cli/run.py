@@ -24,8 +24,9 @@ import pytest
 from memqos import claims
 from memqos.bundles.files import write
 from memqos.catalog.data import data_root
+from memqos.cli.progress import shown_progress
 from memqos.cli.settings import setting_option, settings_from
-from memqos.cli.terminal import DEBUG, say, say_document, shown_progress, unknown_option
+from memqos.cli.terminal import DEBUG, say, say_document, unknown_option
 from memqos.clock import utc_now
 from memqos.config.settings import Settings
 from memqos.config.table import PREFIX, RUNTIMES, SETTINGS, oci_runtime, offered_name

@@ -1,7 +1,6 @@
 """Output of the command line: all text goes through `say`, which writes control characters out.
 
-Also errors for wrong words on the command line, and progress: a spinner on a terminal, one plain line per step
-elsewhere.
+Also errors for wrong words on the command line: what is wrong, what is similar, where to look.
 """
 
 from __future__ import annotations
@@ -11,31 +10,16 @@ import json
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.status import Status
 
-from memqos.clock import SYSTEM_CLOCK
 from memqos.engine.answer.document import JsonText
 from memqos.engine.plan import Plan
 from memqos.errors import ExitCode, UnknownNameError, UsageError
 from memqos.face.text import for_terminal, harmless, takes_colours
-from memqos.vm.host.progress import Progress
 
-__all__ = [
-    "DEBUG",
-    "KnownVerbs",
-    "in_our_words",
-    "say",
-    "say_document",
-    "say_ignored",
-    "shown_progress",
-    "unknown_option",
-]
-
+__all__ = ["DEBUG", "KnownVerbs", "in_our_words", "say", "say_document", "say_ignored", "unknown_option"]
 
 _ALIKE = 3
 """Up to so many notes with the same text are printed one by one."""
@@ -147,101 +131,3 @@ def unknown_option(word: str, known: Iterable[str], *, where: str) -> UsageError
 
 def _help(where: str) -> str:
     return f"See {where} --help."
-
-
-class ShownProgress(Progress, Protocol):
-    """Progress that is shown until its context ends."""
-
-    def __enter__(self) -> Progress: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-def shown_progress() -> ShownProgress:
-    """Progress on standard error, in the form that fits it."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    return _Spinner(console) if console.is_terminal else _Lines(console)
-
-
-class _Steps:
-    """When each step began, and the notes already printed."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._started: dict[str, float] = {}
-        self._told: set[str] = set()
-
-    def _begin(self, name: str) -> None:
-        self._started[name] = SYSTEM_CLOCK.now()
-
-    def _seconds(self, name: str) -> str:
-        return f"{SYSTEM_CLOCK.now() - self._started.pop(name):.1f} s"
-
-    def _is_new(self, text: str) -> bool:
-        """Whether a note is new: one that is true of several machines is printed once."""
-        told = text in self._told
-        self._told.add(text)
-        return not told
-
-
-class _Lines(_Steps):
-    """One line when a step begins, and one with its time when it ends."""
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Does nothing."""
-
-    def start(self, name: str) -> None:
-        """Print the step's line."""
-        self._begin(name)
-        self._say(f"{name} ...")
-
-    def done(self, name: str) -> None:
-        """Print how long it took."""
-        self._say(f"{name}: done in {self._seconds(name)}")
-
-    def note(self, text: str) -> None:
-        """Print the sentence, once."""
-        if self._is_new(text):
-            self._say(text)
-
-    def _say(self, text: str) -> None:
-        self._console.print(f"memqos: {harmless(text)}", markup=False)
-
-
-class _Spinner(_Steps):
-    """The current step as a live line, with the ended ones as lines above it."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__(console)
-        self._status = Status("", console=console)
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._status.stop()
-
-    def start(self, name: str) -> None:
-        """The step becomes the live line."""
-        self._begin(name)
-        self._status.update(name)
-        self._status.start()
-
-    def done(self, name: str) -> None:
-        """The step becomes a line with its time."""
-        self._status.stop()
-        self._console.print(f"[green]✓[/green] {name} [dim]{self._seconds(name)}[/dim]")
-
-    def note(self, text: str) -> None:
-        """Print the sentence above the live line, once."""
-        if self._is_new(text):
-            self._console.print(harmless(text), markup=False, style="yellow")

@@ -18,8 +18,9 @@ import click
 
 from memqos.catalog.profiles import addition_names, load_profile, profile_names
 from memqos.catalog.topologies import topology_names
+from memqos.cli.progress import shown_progress
 from memqos.cli.settings import setting_options, settings_from
-from memqos.cli.terminal import KnownVerbs, say, shown_progress
+from memqos.cli.terminal import KnownVerbs, say
 from memqos.cli.vm_shell import exec_, of_architecture, print_ssh_config, shell
 from memqos.clock import utc_now
 from memqos.errors import UnknownNameError

@@ -16,8 +16,9 @@ import click
 
 from memqos.catalog.profiles import load_profile, profile_names
 from memqos.catalog.topologies import load_topology
+from memqos.cli.progress import shown_progress
 from memqos.cli.settings import MACHINE, setting_options, settings_from
-from memqos.cli.terminal import say, shown_progress
+from memqos.cli.terminal import say
 from memqos.config.settings import Settings, profile_for
 from memqos.errors import UnknownNameError, UsageError
 from memqos.place.disk_image import booted_image
