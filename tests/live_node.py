@@ -18,7 +18,8 @@ from memqos.clock import Deadline
 from memqos.engine.translate.runtimes import TRIXIE
 from memqos.model.node import CgroupDriver, NodeFacts
 from memqos.model.path import CgroupPath
-from memqos.node.connection import NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
 from memqos.place import collecting, discovery, recording
 from memqos.place.fake import FAKE_FACTS, FakePlace
 from memqos.plugin.collection.catalogue import Catalogue

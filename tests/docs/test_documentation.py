@@ -12,7 +12,7 @@ import pytest
 
 from memqos.engine.answer.explain import failure
 from memqos.engine.answer.finding import Hop, HopHeld, Verdict, first_lost
-from memqos.node.connection import fake_node
+from memqos.node.fake import fake_node
 from memqos.plugin.collection.catalogue import Catalogue
 from tests.docs import claims_page, known_page, settings_page, soaked, versions_page
 from tests.docs.snippets import DOCS, matches, pages, snippets

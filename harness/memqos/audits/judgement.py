@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memqos.audits.answer import Audit
+from memqos.audits.explained_values import of_the_past
 from memqos.audits.live import still
 from memqos.audits.node_answers import described
-from memqos.audits.question import Question, of_the_past
+from memqos.audits.question import Question
 from memqos.catalog.allocation_state import STATUS_MANAGER, checkpoints_of, with_checkpoints, with_status_manager_state
 from memqos.catalog.recorded_contents import Recognised, killers, named_by_status, recognise, with_writers
 from memqos.catalog.recorded_trees import RecordedTree
@@ -19,7 +20,8 @@ from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict, subj
 from memqos.engine.answer.verdict import NO_CGROUP, NOT_READ, NOT_STARTED, OOM_SCORE_ADJ, Unsure
 from memqos.engine.cgroup import layout
 from memqos.engine.expect import expect
-from memqos.engine.kubelet import Kubelet, disagreement
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.node.cgroup_driver import disagreement
 from memqos.engine.node.remarks import BEFORE_START
 from memqos.engine.numa.admit import start
 from memqos.engine.numa.policies import MemoryPolicy, Policies

@@ -14,7 +14,7 @@ from memqos.engine.cgroup.effective_protection import Effective, Protected, effe
 from memqos.engine.expect import expect
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Plan
-from memqos.engine.resize.entry import taken_over
+from memqos.engine.resize.takeover import taken_over
 from memqos.model.knob import MAX, Bytes, Knob, Max
 from memqos.model.path import ROOT, CgroupPath
 

@@ -15,8 +15,9 @@ from msgspec.structs import asdict
 
 from memqos.catalog.data import data_root
 from memqos.engine.translate.docker import HostConfig
+from memqos.engine.translate.memory_policy import MemoryPolicy
 from memqos.engine.translate.requested import OciRequest, UpdateInput
-from memqos.engine.translate.resources import MemoryPolicy, OciResources
+from memqos.engine.translate.resources import OciResources
 from memqos.model.cri import ContainerResources
 from memqos.model.quantity import Quantity
 from memqos.validation import CheckedFile, Parsed

@@ -416,7 +416,7 @@ class _Order:
     def changes(self) -> str:
         """The answer about two plans."""
         from memqos.cli.expect_changes import changes_text
-        from memqos.engine.resize.entry import taken_over
+        from memqos.engine.resize.takeover import taken_over
 
         pods = self._pods(self._manifests())
         kubelets, names = self._two_kubelets()

@@ -113,7 +113,7 @@ class StandInEnactment:
         """Bring the node's cgroups to the order's plan.
 
         First removes pods that failed or are not in the plan, and the containers whose requests differ, or that were
-        updated. A kubelet that takes over running pods updates containers instead (`engine.resize.entry`).
+        updated. A kubelet that takes over running pods updates containers instead (`engine.resize.takeover`).
         """
         if order.succeeds:
             for planned in order.plan.pods:

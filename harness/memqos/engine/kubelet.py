@@ -3,10 +3,6 @@
 Its allocatable is capacity minus system-reserved minus kube-reserved, never below zero. The hard
 eviction threshold is not subtracted, unlike in Node.status.allocatable. Source: kubelet
 `getNodeAllocatableInternalAbsolute`.
-
-Its cgroup driver is that of its configuration, or as its runtime reports it (KEP-4033). Source: kubelet
-`getCgroupDriverFromCRI`, containerd `internal/cri/server/runtime_config_linux.go`, CRI-O `server/runtime_config.go`,
-`internal/config/cgmgr`.
 """
 
 from __future__ import annotations
@@ -18,6 +14,7 @@ from typing import TypedDict
 
 from memqos.engine.cgroup.interface_files import CONTROL_FILES, ControlFiles
 from memqos.engine.cgroup.layout import Layout
+from memqos.engine.node.cgroup_driver import driver_of
 from memqos.engine.plan import Input
 from memqos.engine.pod.sums import amount
 from memqos.engine.releases.gates import enabled
@@ -25,7 +22,6 @@ from memqos.engine.releases.release import Release, Variant, before_release, rev
 from memqos.engine.releases.table import Family, Gate, Novelty
 from memqos.engine.translate.resources import RuntimeHost
 from memqos.engine.translate.runtimes import TRIXIE, Runtimes
-from memqos.engine.translate.versions import RuntimeName, Traits, release_span
 from memqos.model.node import (
     CgroupDriver,
     CgroupVersion,
@@ -37,7 +33,7 @@ from memqos.model.node import (
 from memqos.model.pod import ResourceList
 from memqos.model.quantity import ZERO, Quantity
 
-__all__ = ["Kubelet", "allocatable", "disagreement", "driver_of", "reports_driver"]
+__all__ = ["Kubelet", "allocatable"]
 
 
 def node_capacity(node: NodeFacts) -> dict[str, Quantity]:
@@ -126,7 +122,7 @@ class Kubelet:
         """The kubelet of this release with this configuration on this node, its fields with the release's defaults.
 
         driver None: the driver that the runtime reports if the release asks for it, else the configured one, else
-        cgroupfs, the kubelet's default: `driver_of`. variant decides where documentation and code
+        cgroupfs, the kubelet's default: `node.cgroup_driver.driver_of`. variant decides where documentation and code
         differ. runtimes: Debian trixie's by default.
 
         Raises UnknownNameError for a release without rules.
@@ -272,126 +268,3 @@ def _enforced(settings: KubeletSettings) -> tuple[str, ...]:
         return ()
     keys = ("pods",) if settings.enforce_node_allocatable is None else settings.enforce_node_allocatable
     return tuple(key for key in keys if key not in {"", "none"})
-
-
-_DRIVER = "cgroupDriver"
-_KUBELET_DEFAULT = CgroupDriver.CGROUPFS
-_DRIVER_HINT = "--driver sets it"
-_REPORTS_DRIVER: Mapping[RuntimeName, tuple[int, ...]] = {
-    RuntimeName.CONTAINERD: (2,),
-    RuntimeName.CRIO: (1, 28),
-    RuntimeName.CRI_DOCKERD: (0, 3, 4),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class DriverChoice:
-    """A driver, and a note about an assumption or a conflict; "" for none."""
-
-    driver: CgroupDriver
-    assumed: str = ""
-
-
-def driver_of(
-    release: Release, settings: KubeletSettings, runtimes: Runtimes, *, known: CgroupDriver | None = None
-) -> DriverChoice:
-    """The driver of this kubelet. known: the driver that its cgroups show or the user names.
-
-    Without it: if the release asks the runtime (gate KubeletCgroupDriverFromCRI) and the runtime reports, the
-    cgroup_manager of CRI-O's configuration, by default systemd; for containerd and Docker, which report a setting of
-    their own, the configured driver. Otherwise the configured driver, else cgroupfs, the kubelet's default.
-    """
-    configured = settings.cgroup_driver
-    if known is not None:
-        return DriverChoice(known, _contradicted(release, known, runtimes))
-    reports = reports_driver(runtimes.cri)
-    asks = enabled(Gate.DRIVER_FROM_CRI, release, settings.feature_gates)
-    # /configz shows the kubelet's effective settings, including the driver that the runtime reported.
-    if not asks or reports is False or (settings.effective and configured is not None):
-        driver = configured or _KUBELET_DEFAULT
-        return DriverChoice(driver, _contradicted(release, driver, runtimes))
-    if runtimes.cri.runtime is RuntimeName.CRIO:
-        driver = CgroupDriver.SYSTEMD if runtimes.crio is None else runtimes.crio.driver
-        return DriverChoice(driver, _crio(release, runtimes, configured))
-    driver = configured or _KUBELET_DEFAULT
-    because = f"{_DRIVER} says" if configured else "the defaults of both are"
-    may = "reports" if reports else "may report"
-    setting = "SystemdCgroup setting" if runtimes.cri.runtime is RuntimeName.CONTAINERD else "own driver"
-    return DriverChoice(
-        driver,
-        f"{driver} is assumed, as {because}: the kubelet of {release} takes the driver that the runtime reports, and "
-        f"{runtimes.cri} {may} its {setting}, which is not given here; {_DRIVER_HINT}",
-    )
-
-
-def _crio(release: Release, runtimes: Runtimes, configured: CgroupDriver | None) -> str:
-    crio = runtimes.crio
-    driver = CgroupDriver.SYSTEMD if crio is None else crio.driver
-    ignored = f", and ignores {_DRIVER}: {configured}" if configured not in {None, driver} else ""
-    if crio is not None and crio.cgroup_manager is not None:
-        return (
-            f"{driver} is the cgroup_manager of CRI-O's configuration{crio.place}: the kubelet of {release} takes the "
-            f"driver that the runtime reports{ignored} (KEP-4033)"
-        )
-    return (
-        f"systemd is assumed: the kubelet of {release} takes the driver that the runtime reports{ignored}; "
-        f"{runtimes.cri} reports its cgroup_manager, which is systemd by default; {_DRIVER_HINT}"
-    )
-
-
-def _contradicted(release: Release, driver: CgroupDriver, runtimes: Runtimes) -> str:
-    """A note if CRI-O's configured driver differs from the kubelet's; "" if not, or if either is unknown."""
-    crio = runtimes.crio
-    if crio is None or crio.cgroup_manager in {None, driver}:
-        return ""
-    return (
-        f"the kubelet of {release} has {driver} here, and CRI-O has cgroup_manager {crio.driver}{crio.place}: CRI-O "
-        "refuses pods whose parent cgroup is the other driver's"
-    )
-
-
-def disagreement(
-    release: Release,
-    settings: KubeletSettings,
-    runtimes: Runtimes,
-    *,
-    seen: CgroupDriver | None,
-    said: CgroupDriver | None = None,
-) -> tuple[str, str]:
-    """The setting that contradicts the driver in a node's cgroup names, and the reason; "", "" for none.
-
-    seen: the driver of the cgroup names; None for none or both. said: the driver that the user names.
-    """
-    if seen is None or seen in {said, None if said else settings.cgroup_driver}:
-        return "", ""
-    if said is not None:
-        return (
-            "--driver",
-            f"{said} is given, but the cgroups of this node have the names that {seen} gives: leave it out",
-        )
-    configured = settings.cgroup_driver
-    if configured is None:
-        return "", ""
-    if enabled(Gate.DRIVER_FROM_CRI, release, settings.feature_gates) and reports_driver(runtimes.cri) is not False:
-        why = f"the kubelet of {release} takes the driver that its runtime reports, and ignores {_DRIVER} (KEP-4033)"
-    else:
-        why = "the kubelet runs with another configuration, or with --cgroup-driver"
-    return (
-        _DRIVER,
-        f"{configured} is configured, but the cgroups of this node have the names that {seen} gives: {why}",
-    )
-
-
-def reports_driver(cri: Traits) -> bool | None:
-    """Whether a CRI runtime reports its cgroup driver to the kubelet (CRI `RuntimeConfig`); None if unknown.
-
-    Source: KEP-4033; containerd from 2.0, CRI-O from 1.28, cri-dockerd from 0.3.4, whose version Docker does not
-    report.
-    """
-    first = _REPORTS_DRIVER.get(cri.runtime)
-    if first is None:
-        return None if cri.runtime in {RuntimeName.DOCKER, RuntimeName.OTHER_CRI} else False
-    oldest, newest = release_span(cri.runtime, cri.version)
-    if oldest < first <= newest:
-        return None
-    return first <= oldest

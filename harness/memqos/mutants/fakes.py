@@ -28,7 +28,8 @@ from memqos.mutants.rigs import Catalogue, PlanUnderMutant, RequestsUnderMutant,
 from memqos.mutants.table import Mutant, OciFault, PlanFault
 from memqos.mutants.trial import SystemUnderMutant
 from memqos.mutants.wrong_enactor import Switch
-from memqos.node.connection import NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.place.fake import FakePlace
 from memqos.runtime.base import ContainerHandle

@@ -1,7 +1,4 @@
-"""Opens a node: a place, one of its runtimes, and an enactor.
-
-Also a node over an in-memory place; its limits are those of `memqos.place.fake`.
-"""
+"""Opens a node: a place, one of its runtimes, and an enactor."""
 
 from __future__ import annotations
 
@@ -11,22 +8,19 @@ from collections.abc import Callable
 from memqos.cgroupfs.tree import CgroupTree
 from memqos.enactor.base import Patience
 from memqos.enactor.registry import MEMQOS, KubeletAccess, Maker, Site, make_enactor
-from memqos.engine.plan import Plan, PlannedCgroup
-from memqos.engine.translate.runtimes import TRIXIE, Runtimes
+from memqos.engine.translate.runtimes import Runtimes
 from memqos.model.node import CgroupDriver, NodeFacts
-from memqos.model.reading import Reading
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.occupancy import Cleanup, HealthChecks
-from memqos.node.pods.recorder import Recorder, Weight
+from memqos.node.pods.recorder import Recorder
 from memqos.place.base import Place
-from memqos.place.fake import FAKE_FACTS, FakePlace
 from memqos.probe.facts import TargetFacts
-from memqos.probe.sampler import GuestSampler, Look, Spoken
+from memqos.probe.sampler import GuestSampler
 from memqos.runtime.base import Runtime
 from memqos.runtime.delegation import Delegated, Delegation
 from memqos.target.base import Target
 
-__all__ = ["FAKE_FACTS", "NoRecorder", "fake_node", "node_on"]
+__all__ = ["node_on"]
 
 
 def node_on(
@@ -86,33 +80,3 @@ def _delegated_to(user: Delegation, facts: TargetFacts) -> TargetFacts:
         controllers=user.controllers,
         delegated=str(user.above),
     )
-
-
-class NoRecorder:
-    """Keeps nothing."""
-
-    def plan(self, plan: Plan, *, requested: PlannedCgroup | None = None) -> None:
-        """Forget it."""
-
-    def reading(self, reading: Reading) -> None:
-        """Forget it."""
-
-    def weight(self, weight: Weight) -> None:
-        """Forget it."""
-
-    def look(self, look: Look) -> None:
-        """Forget it."""
-
-    def spoken(self, spoken: Spoken) -> None:
-        """Forget it."""
-
-
-def fake_node(
-    *,
-    facts: NodeFacts = FAKE_FACTS,
-    driver: CgroupDriver = CgroupDriver.SYSTEMD,
-    runtimes: Runtimes = TRIXIE,
-) -> NodeUnderTest:
-    """A node without a machine. Pods with init containers never come up on it: nothing runs, so none ends."""
-    place = FakePlace(facts=facts, runtimes=runtimes)
-    return node_on(place, place.runtime(driver), recorder=NoRecorder(), driver=driver, runtimes=runtimes)

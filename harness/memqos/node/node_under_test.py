@@ -31,13 +31,14 @@ from memqos.node.behaviour.conditions import WATCHED_FILES
 from memqos.node.behaviour.preconditions import premises_of
 from memqos.node.behaviour.watch import Watch
 from memqos.node.behaviour.watched_container import WatchedContainer
+from memqos.node.behaviour.zswap import Zswap, zswap_on
 from memqos.node.eviction import EvictionVerbs
 from memqos.node.kubelet import KubeletVerbs
 from memqos.node.machine.daemon import Daemon, running_daemon
 from memqos.node.machine.mounts import HugeVolume, huge_volume, memory_volume, mounted
 from memqos.node.machine.needs import OF_KUBELETS, lacking, required_fallback
 from memqos.node.machine.shortage import narrow_numa_node, reclaiming, scarce, tight
-from memqos.node.machine.swap import Zswap, swaps_in_order, zswap_on
+from memqos.node.machine.swap import swaps_in_order
 from memqos.node.occupancy import Cleanup, HealthChecks, Occupancy
 from memqos.node.pods.foreign_writes import (
     NumaNodes,
@@ -301,7 +302,7 @@ class NodeUnderTest:
     def restart_kubelet(self, population: Population, kubelet: KubeletCase) -> Population:
         """The same pods, still running, after the kubelet returned with another configuration or release.
 
-        What it writes and what it leaves is in `engine.resize.entry`. Raises UsageError without pods,
+        What it writes and what it leaves is in `engine.resize.takeover`. Raises UsageError without pods,
         EnactorNotAbleError if this kubelet would not take one over, MachineryError if a write fails.
         """
         standing = self._occupancy.standing()

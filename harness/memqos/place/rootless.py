@@ -26,7 +26,8 @@ from memqos.place.base import OfferedRuntime, RequestRecorder
 from memqos.runtime.delegation import Delegation, UserFolders
 from memqos.runtime.oci import OciRuntime
 from memqos.target.attended import attended
-from memqos.target.base import REPLACE, WRITE, WRITE_EMPTY, CommandResult, Target, checked
+from memqos.target.base import CommandResult, Target, checked
+from memqos.target.carried import REPLACE, WRITE, WRITE_EMPTY
 
 __all__ = ["COPIES", "UserTarget", "delegated", "rootless_connected", "users_program"]
 

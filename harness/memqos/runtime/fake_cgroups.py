@@ -15,7 +15,7 @@ from memqos.cgroupfs import parse
 from memqos.cgroupfs.hierarchy import SYSTEMD, CgroupMount, Hierarchy, Legacy, Unified
 from memqos.clock import Deadline
 from memqos.engine.translate.kernel_text import shows
-from memqos.engine.translate.resources import DEFAULT_POLICY
+from memqos.engine.translate.memory_policy import DEFAULT_POLICY
 from memqos.model.knob import Knob, knobs_of
 from memqos.model.node import CgroupVersion
 from memqos.model.path import ROOT, CgroupPath

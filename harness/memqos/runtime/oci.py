@@ -15,8 +15,9 @@ from dataclasses import replace
 
 from memqos.clock import Deadline
 from memqos.engine.translate import oci as translate
+from memqos.engine.translate.memory_policy import MemoryPolicy
 from memqos.engine.translate.requested import OciRequest, UpdateInput
-from memqos.engine.translate.resources import MemoryPolicy, OciResources, OciTranslation
+from memqos.engine.translate.resources import OciResources, OciTranslation
 from memqos.engine.translate.runsc import as_read
 from memqos.engine.translate.runtimes import BUNDLES, TRIXIE
 from memqos.engine.translate.versions import Traits

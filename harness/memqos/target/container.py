@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Protocol
 
 from memqos.errors import TargetError
-from memqos.target.base import CarriedTarget, CommandResult
+from memqos.target.base import CommandResult
+from memqos.target.carried import CarriedTarget
 
 __all__ = ["ContainerTarget"]
 

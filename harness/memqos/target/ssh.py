@@ -15,7 +15,8 @@ from pathlib import Path
 
 from memqos.clock import Deadline, wait
 from memqos.errors import MissingProgramError, TargetError
-from memqos.target.base import CarriedTarget, CommandResult, Diagnosis, Starter, no_diagnosis
+from memqos.target.base import CommandResult, Diagnosis, Starter, no_diagnosis
+from memqos.target.carried import CarriedTarget
 from memqos.target.container import bridged
 
 __all__ = ["CONTROL", "SUDO", "SshTarget", "open_ssh"]

@@ -26,7 +26,7 @@ from memqos.node.behaviour.course import Course
 from memqos.node.behaviour.preconditions import Preconditions
 from memqos.node.behaviour.watch import Watch
 from memqos.node.behaviour.watched_container import ContainerCondition, WatchedContainer
-from memqos.node.connection import fake_node
+from memqos.node.fake import fake_node
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.node.pods.population import Population
 from memqos.node.pods.resize import Moment, Resized

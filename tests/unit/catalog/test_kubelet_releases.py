@@ -6,7 +6,7 @@ from memqos.catalog.kubelets import load_kubelets, select_kubelets
 from memqos.catalog.pods import load_pod_catalog
 from memqos.errors import UnknownNameError
 from memqos.model.node import CgroupVersion
-from memqos.node.connection import fake_node
+from memqos.node.fake import fake_node
 
 KUBELETS = load_kubelets(on=CgroupVersion.V2)
 

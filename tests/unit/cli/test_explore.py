@@ -14,7 +14,8 @@ from memqos.exploration import explore
 from memqos.exploration.examples import Kind
 from memqos.exploration.judge import Judge
 from memqos.model.node import CgroupDriver
-from memqos.node.connection import FAKE_FACTS, NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import FAKE_FACTS, NoRecorder
 from memqos.place.fake import FakePlace
 from tests.documents import misfits
 

@@ -3,7 +3,8 @@
 import pytest
 
 from memqos.engine.expect import expect
-from memqos.engine.kubelet import Kubelet, disagreement, driver_of, reports_driver
+from memqos.engine.kubelet import Kubelet
+from memqos.engine.node.cgroup_driver import disagreement, driver_of, reports_driver
 from memqos.engine.releases.release import Release
 from memqos.engine.translate.runtimes import BUNDLES, CrioSettings, Runtimes
 from memqos.engine.translate.versions import traits_of

@@ -21,7 +21,8 @@ from memqos.exploration.judge import Judge
 from memqos.exploration.session import shape_of
 from memqos.exploration.shrinker import Shrinker
 from memqos.model.node import CgroupDriver
-from memqos.node.connection import NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
 from memqos.place.fake import FakePlace
 
 MIB = 1 << 20

@@ -20,7 +20,8 @@ from memqos.exploration.shrinker import measure
 from memqos.exploration.strategies import RUNNABLE
 from memqos.model.node import CgroupDriver
 from memqos.model.quantity import Quantity
-from memqos.node.connection import FAKE_FACTS, NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import FAKE_FACTS, NoRecorder
 from memqos.node.node_under_test import NodeUnderTest
 from memqos.place.fake import FakePlace
 from memqos.runtime.base import Capability

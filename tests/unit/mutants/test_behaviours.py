@@ -9,7 +9,7 @@ import pytest
 from memqos.errors import UnknownNameError
 from memqos.mutants.rigs import Catalogue, behaviour_findings, suite_test_of
 from memqos.mutants.table import load_mutants
-from memqos.node.connection import fake_node
+from memqos.node.fake import fake_node
 
 CATALOGUE = Catalogue()
 OF_BEHAVIOUR = [one for one in load_mutants() if CATALOGUE.is_behaviour(one)]

@@ -17,7 +17,8 @@ from memqos.mutants.session import MachineRig
 from memqos.mutants.table import CriFault, load_mutants
 from memqos.mutants.trial import Level
 from memqos.mutants.wrong_enactor import Switch
-from memqos.node.connection import NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
 from memqos.place.fake import FakePlace
 
 CATALOGUE = Catalogue()

@@ -16,7 +16,8 @@ from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
 from memqos.engine.translate.versions import traits_of
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.node.connection import NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
 from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.verbs import perform, verbs_of
 from memqos.place.fake import FakePlace

@@ -11,7 +11,8 @@ from memqos.engine.answer.finding import Finding
 from memqos.engine.translate.runtimes import TRIXIE, Runtimes
 from memqos.errors import MachineryError
 from memqos.model.node import CgroupDriver
-from memqos.node.connection import NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
 from memqos.node.requests.lifecycle import LifecycleVerbs
 from memqos.place.fake import FakePlace
 from tests.unit.node.asked import CATALOGUE, Asked

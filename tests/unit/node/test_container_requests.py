@@ -18,7 +18,8 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.node.connection import NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
 from memqos.node.requests.container_requests import Requests
 from memqos.place.fake import FakePlace
 from memqos.runtime.base import Capability

@@ -9,7 +9,8 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
 from memqos.errors import NonconformanceError, RuntimeCallError
 from memqos.model.node import CgroupDriver
-from memqos.node.connection import NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
 from memqos.node.requests.lifecycle import LifecycleVerbs
 from memqos.place.fake import FakePlace
 from memqos.runtime.fake import FakeOciRuntime, FakeRuntime

@@ -11,7 +11,8 @@ from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.translate.runtimes import TRIXIE
 from memqos.errors import NonconformanceError, RuntimeCallError
 from memqos.model.node import CgroupDriver
-from memqos.node.connection import NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
 from memqos.node.requests.cri_calls import CriVerbs
 from memqos.node.requests.reported import said
 from memqos.place.fake import FakePlace

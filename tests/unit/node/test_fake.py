@@ -10,7 +10,7 @@ from memqos.engine.answer.finding import Verdict, worst
 from memqos.engine.translate.runtimes import TRIXIE, Runtimes
 from memqos.engine.translate.versions import traits_of, unmodelled_traits
 from memqos.model.node import CgroupDriver, CgroupVersion, NodeFacts
-from memqos.node.connection import FAKE_FACTS, fake_node
+from memqos.node.fake import FAKE_FACTS, fake_node
 from memqos.node.machine.needs import lacking
 from memqos.place.fake import FakePlace
 from memqos.runtime.base import RuntimeVersion

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from memqos.node import occupancy
-from memqos.node.occupancy import Inventory, anonymous_memory_of, inventory_of
+from memqos.node.requests import inventory
+from memqos.node.requests.inventory import Inventory, anonymous_memory_of, inventory_of
 from memqos.target.local import LocalTarget
 
 
@@ -28,8 +28,8 @@ def test_what_a_machine_has_is_read_with_its_own_tools(tmp_path: Any) -> None:
 
 def test_a_process_that_ends_while_all_are_looked_at_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no process 0: it is one that was there when they were listed."""
-    listed = occupancy.WEIGH_SCRIPT.replace("/proc/[0-9]*/status", "/proc/0/status /proc/[0-9]*/status")
-    monkeypatch.setattr(occupancy, "WEIGH_SCRIPT", listed)
+    listed = inventory.WEIGH_SCRIPT.replace("/proc/[0-9]*/status", "/proc/0/status /proc/[0-9]*/status")
+    monkeypatch.setattr(inventory, "WEIGH_SCRIPT", listed)
 
     assert anonymous_memory_of(LocalTarget(), [Path("/proc/self/comm").read_text().strip()]) >= 1 << 20
 
@@ -45,6 +45,6 @@ def test_more_than_two_gib_is_still_a_number(tmp_path: Any, monkeypatch: pytest.
     for name, kib in (("1", 3 << 20), ("2", 12345)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "status").write_text(f"Name:\tdockerd\nRssAnon:\t {kib} kB\n")
-    monkeypatch.setattr(occupancy, "WEIGH_SCRIPT", occupancy.WEIGH_SCRIPT.replace("/proc/", f"{tmp_path}/"))
+    monkeypatch.setattr(inventory, "WEIGH_SCRIPT", inventory.WEIGH_SCRIPT.replace("/proc/", f"{tmp_path}/"))
 
     assert anonymous_memory_of(LocalTarget(), ["dockerd"]) == 3233866752

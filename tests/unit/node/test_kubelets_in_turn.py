@@ -9,7 +9,7 @@ import pytest
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.errors import UsageError
-from memqos.node.connection import fake_node
+from memqos.node.fake import fake_node
 from memqos.plugin.collection.catalogue import Catalogue
 
 CATALOGUE = Catalogue()

@@ -18,7 +18,8 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver, CgroupVersion
 from memqos.node import NodeUnderTest, ended
-from memqos.node.connection import NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
 from memqos.place.fake import FAKE_FACTS, FakePlace
 from memqos.plugin.collection.catalogue import Catalogue
 from memqos.runtime.base import ContainerHandle, Traces

@@ -16,7 +16,8 @@ from memqos.engine.translate.runtimes import BUNDLES, TRIXIE, Runtimes
 from memqos.engine.translate.versions import traits_of
 from memqos.errors import UsageError
 from memqos.model.node import CgroupDriver
-from memqos.node.connection import NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
 from memqos.place.fake import FakePlace
 from memqos.runtime.base import ContainerState
 from tests.unit.node.asked import CATALOGUE, Asked, deviating, findings

@@ -14,7 +14,8 @@ from memqos.engine.translate.runtimes import TRIXIE
 from memqos.errors import UsageError
 from memqos.model.knob import Knob
 from memqos.model.node import CgroupDriver
-from memqos.node.connection import NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
 from memqos.node.pods import foreign_writes
 from memqos.place.fake import FakePlace
 from tests.unit.node.asked import CATALOGUE

@@ -9,7 +9,8 @@ from memqos.engine.answer.finding import Finding, Setter, Verdict
 from memqos.engine.translate.runtimes import TRIXIE
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.node.connection import NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
 from memqos.place.fake import FakePlace
 from memqos.runtime.fake_cgroups import FakeCgroups
 from tests.unit.node.asked import CATALOGUE, deviating

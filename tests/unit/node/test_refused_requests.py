@@ -16,7 +16,8 @@ from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
 from memqos.model.path import CgroupPath
-from memqos.node.connection import NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
 from memqos.place.fake import FakePlace
 from tests.unit.node.asked import (
     ALL,

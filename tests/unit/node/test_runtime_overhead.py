@@ -8,7 +8,8 @@ import pytest
 
 from memqos.engine.translate.runtimes import TRIXIE
 from memqos.model.node import CgroupDriver
-from memqos.node.connection import NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
 from memqos.node.pods.recorder import Weight
 from memqos.place.fake import FakePlace
 from tests.unit.node.asked import CATALOGUE

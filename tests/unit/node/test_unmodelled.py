@@ -15,7 +15,8 @@ from memqos.engine.translate.versions import traits_of, unmodelled_traits
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.node import CgroupDriver
-from memqos.node.connection import NoRecorder, node_on
+from memqos.node.connection import node_on
+from memqos.node.fake import NoRecorder
 from memqos.node.pods.refusal import NAME
 from memqos.place.fake import FakePlace
 from tests.unit.node.asked import CATALOGUE, MODELLED, Asked, DropsUnified, deviating, findings

@@ -16,7 +16,7 @@ from memqos.errors import MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.pod import Container
-from memqos.node.connection import fake_node
+from memqos.node.fake import fake_node
 from memqos.node.pods.refusal import NAME
 from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.native_requests import ask_for_container

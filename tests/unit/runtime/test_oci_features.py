@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from memqos.engine.translate.memory_policy import MemoryPolicy
 from memqos.engine.translate.requested import OciRequest
-from memqos.engine.translate.resources import MemoryPolicy
 from memqos.engine.translate.versions import DRIVEN_DIRECTLY, traits_of_program
 from memqos.errors import EnvironmentNotAbleError, UsageError
 from memqos.model.node import CgroupDriver, CgroupVersion

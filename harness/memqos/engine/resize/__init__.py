@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from memqos.engine.resize.entry import keeps_records, resize_pods, standing_after, taken_over, why_not_taken_over
+from memqos.engine.resize.entry import resize_pods, standing_after
 from memqos.engine.resize.outcome import Activity, Left, Resize, ResizeOutcome, ResizePlan, ResizeStep, StepKind, Usage
+from memqos.engine.resize.takeover import keeps_records, taken_over, why_not_taken_over
 
 __all__ = [
     "Activity",

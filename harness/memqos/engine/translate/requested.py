@@ -17,14 +17,8 @@ from enum import StrEnum
 from memqos.engine.translate import docker as dockerd
 from memqos.engine.translate.container import created, updated
 from memqos.engine.translate.docker import HostConfig
-from memqos.engine.translate.resources import (
-    MemoryPolicy,
-    OciResources,
-    OciTranslation,
-    RuntimeHost,
-    RuntimeWrites,
-    Unsayable,
-)
+from memqos.engine.translate.memory_policy import MemoryPolicy
+from memqos.engine.translate.resources import OciResources, OciTranslation, RuntimeHost, RuntimeWrites, Unsayable
 from memqos.engine.translate.runsc import as_read
 from memqos.engine.translate.runtime_rules import runtime_writes, values
 from memqos.engine.translate.runtimes import Runtimes

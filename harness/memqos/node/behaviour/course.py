@@ -10,8 +10,8 @@ from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.cgroup.throttle import CHARGE_BATCH
 from memqos.model.knob import Knob
 from memqos.node.behaviour.conditions import THROTTLE_US, Sample
-from memqos.node.behaviour.ends import OomKills
 from memqos.node.behaviour.location import NumaPlacement, SwapUse
+from memqos.node.behaviour.oom import OomKills
 from memqos.node.behaviour.preconditions import Observed
 from memqos.node.behaviour.throttling import Throttling, looks_at
 from memqos.workload.report import Done, StepLine

@@ -18,7 +18,7 @@ from memqos.engine.cgroup.throttle import CHARGE_BATCH, Over, delay, fastest_gro
 from memqos.engine.cgroup.throttle_series import EVENTS_A_PASS
 from memqos.model.knob import Bytes, Knob
 from memqos.node.behaviour.conditions import SMALL_PAGE, Sample, stat_of, waits_of
-from memqos.node.behaviour.ends import OomKills
+from memqos.node.behaviour.oom import OomKills
 from memqos.node.behaviour.preconditions import Observed
 from memqos.workload.command import Anon
 from memqos.workload.report import Done

@@ -19,7 +19,6 @@ __all__ = [
     "unobservable_request",
 ]
 
-
 NAME = "requested"
 """The name of the requested container."""
 SUBJECT = Subject.of_container(NAME)

@@ -21,6 +21,7 @@ from memqos.engine.answer.verdict import OOM_SCORE_ADJ, PROCESSES, judge_cgroup,
 from memqos.engine.cgroup.interface_files import SUBTREE_CONTROL, is_unknown_file
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import PlannedCgroup
+from memqos.engine.translate.memory_policy import DEFAULT_POLICY
 from memqos.engine.translate.requested import (
     AnyRequest,
     OciRequest,
@@ -31,7 +32,6 @@ from memqos.engine.translate.requested import (
     resources_of,
 )
 from memqos.engine.translate.requested_files import requested_cgroup, requested_settings, scope_cgroup
-from memqos.engine.translate.resources import DEFAULT_POLICY
 from memqos.engine.translate.specification import unspecified
 from memqos.engine.translate.versions import Feature
 from memqos.errors import MachineryError, NonconformanceError, RuntimeCallError, TargetError
@@ -40,7 +40,6 @@ from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.pod import Container
 from memqos.model.reading import FileText, NoFile, Reading
-from memqos.node.behaviour.ends import nonconforming, not_ended
 from memqos.node.pods.population import Population, SettingFiles, huge_pages_of, place_outside, still_runs
 from memqos.node.pods.recorder import Recorder
 from memqos.node.pods.refusal import (
@@ -53,6 +52,7 @@ from memqos.node.pods.refusal import (
     taken_next,
     unobservable_request,
 )
+from memqos.node.requests.ends import nonconforming, not_ended
 from memqos.node.requests.native_requests import ask_for_container, ask_for_update
 from memqos.node.requests.reported import oom_event_findings, stats_findings
 from memqos.node.requests.surroundings import (

@@ -21,10 +21,10 @@ from memqos.errors import RuntimeCallError, UsageError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
-from memqos.node.behaviour.ends import check_ended, nonconforming
 from memqos.node.pods.population import place_outside
 from memqos.node.pods.refusal import NAME, SUBJECT, refused_finding
 from memqos.node.requests.container_requests import Requests
+from memqos.node.requests.ends import check_ended, nonconforming
 from memqos.node.requests.reported import stock_of
 from memqos.runtime.base import (
     Capability,

@@ -16,7 +16,7 @@ from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import RuntimeCallError
 from memqos.model.cri import ContainerResources
 from memqos.model.path import CgroupPath
-from memqos.node.behaviour.ends import OOM_EXIT_CODE, exit_code_of_kill, reason_of_another_end, reason_of_kill
+from memqos.node.behaviour.oom import OOM_EXIT_CODE, exit_code_of_kill, reason_of_another_end, reason_of_kill
 from memqos.node.pods.refusal import NAME
 from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.containers import HELD, Containers, exec_end, observed, soon

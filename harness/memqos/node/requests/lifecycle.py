@@ -21,7 +21,6 @@ from memqos.engine.translate.versions import RuntimeName
 from memqos.errors import MachineryError
 from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
-from memqos.node.occupancy import Inventory, anonymous_memory_of, inventory_of
 from memqos.node.pods.refusal import NAME, SUBJECT
 from memqos.node.requests.container_requests import Requests
 from memqos.node.requests.containers import (
@@ -33,6 +32,7 @@ from memqos.node.requests.containers import (
     soon,
     taken_findings,
 )
+from memqos.node.requests.inventory import Inventory, anonymous_memory_of, inventory_of
 from memqos.node.requests.verbs import Outcomes, PendingConditions, Within, anywhere, passed, settled, together, verb
 from memqos.runtime.base import ContainerHandle, ContainerState, SpeaksOci
 from memqos.target.base import checked

@@ -22,7 +22,7 @@ from memqos.model.cri import ContainerResources
 from memqos.model.knob import Knob
 from memqos.model.path import CgroupPath
 from memqos.model.reading import FileText
-from memqos.node.behaviour.ends import OOM_EXIT_CODE
+from memqos.node.behaviour.oom import OOM_EXIT_CODE
 from memqos.node.pods.refusal import SUBJECT
 from memqos.node.requests.native_requests import over_bundles
 from memqos.runtime.base import ContainerHandle, ContainerState, Runtime, SpeaksDocker, SpeaksOci

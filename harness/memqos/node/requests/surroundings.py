@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterator, Mapping
 from memqos.engine.answer.finding import Finding, Setter, Subject, Verdict
 from memqos.engine.answer.verdict import OOM_SCORE_ADJ, judge_cgroup
 from memqos.engine.plan import PlannedCgroup, Reason
+from memqos.engine.translate.memory_policy import DEFAULT_POLICY, policy_in
 from memqos.engine.translate.requested import AnyRequest, OciRequest
 from memqos.engine.translate.requested_files import PROTECTION
-from memqos.engine.translate.resources import DEFAULT_POLICY, policy_in
 from memqos.model.knob import MAX, Bytes, Knob, KnobValue
 from memqos.model.path import CgroupPath
 from memqos.model.reading import CgroupReading, FileText, Reading

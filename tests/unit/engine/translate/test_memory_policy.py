@@ -2,7 +2,7 @@
 
 import pytest
 
-from memqos.engine.translate.resources import MemoryPolicy, policy_in
+from memqos.engine.translate.memory_policy import MemoryPolicy, policy_in
 
 BIND = """\
 00400000 bind:1 file=/memload mapped=12 N1=12

@@ -1,33 +1,17 @@
-"""Ends of containers: OOM kills and what the runtime reports of them, and ends that a test awaited.
+"""OOM kills: the only module that judges whether the kernel killed a container and what the runtime reports. Pure.
 
-No other module judges whether the kernel killed a container. `engine.cgroup.victims` models which container the kernel
-kills first; `pressure` compares it with these findings.
+`engine.cgroup.victims` models which container the kernel kills first; `pressure` compares it with these findings.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memqos.cgroupfs.tree import CgroupTree
-from memqos.clock import Deadline
-from memqos.engine.answer.finding import Finding, Setter, Verdict
-from memqos.errors import DeadlineError, NonconformanceError
-from memqos.model.path import CgroupPath
+from memqos.engine.answer.finding import Finding
 from memqos.node.behaviour.preconditions import Observed
-from memqos.node.pods.refusal import SUBJECT
-from memqos.runtime.base import ContainerState, ContainerStatus
+from memqos.runtime.base import ContainerStatus
 
-__all__ = [
-    "OOM_EXIT_CODE",
-    "OOM_REASON",
-    "OomKills",
-    "check_ended",
-    "exit_code_of_kill",
-    "nonconforming",
-    "not_ended",
-    "reason_of_another_end",
-    "reason_of_kill",
-]
+__all__ = ["OOM_EXIT_CODE", "OOM_REASON", "OomKills", "exit_code_of_kill", "reason_of_another_end", "reason_of_kill"]
 
 OOM_EXIT_CODE = 137
 """128 + SIGKILL: the exit code that a runtime reports for a container whose first process the kernel killed."""
@@ -93,39 +77,3 @@ class OomKills:
     def anything_killed(self) -> bool:
         """Whether the kernel killed a process in its cgroup or below it, in any sample."""
         return any(one.counter(_EVENTS, _KILLS) for one in self.observed.samples)
-
-
-def check_ended(tree: CgroupTree, path: CgroupPath, status: ContainerStatus, *, deadline: Deadline) -> None:
-    """Raise `not_ended` of a container whose end was awaited."""
-    if error := not_ended(tree, path, status, deadline=deadline):
-        raise error
-
-
-def not_ended(
-    tree: CgroupTree, path: CgroupPath, status: ContainerStatus, *, deadline: Deadline
-) -> DeadlineError | NonconformanceError | None:
-    """NonconformanceError if a status that was awaited is not of an ended container, although no process is left.
-
-    path: the container's cgroup. DeadlineError if a process is left in it. None if it has ended.
-    """
-    if status.state is ContainerState.EXITED:
-        return None
-    if tree.processes(path, deadline=deadline):
-        return DeadlineError(f"waiting until the container of {path} has ended: a process is left in it.")
-    return nonconforming(
-        Finding(
-            verdict=Verdict.DEVIATES,
-            subject=SUBJECT,
-            cgroup=str(path),
-            knob="state",
-            set_by=Setter.RUNTIME,
-            expected=ContainerState.EXITED.value,
-            observed=status.state.value,
-        )
-    )
-
-
-def nonconforming(finding: Finding) -> NonconformanceError:
-    """The error that ends a case with this finding."""
-    said = f"{finding.knob} of {finding.subject} is {finding.observed}, expected {finding.expected}"
-    return NonconformanceError(said, data={"finding": finding})
