@@ -15,7 +15,6 @@ from memqos.catalog.kubelets import KubeletCase
 from memqos.clock import Deadline
 from memqos.engine.answer.finding import Finding, Verdict
 from memqos.engine.plan import Level, Plan, PlannedCgroup, PlannedPod
-from memqos.engine.resize import why_not_taken_over
 from memqos.errors import EnactorNotAbleError, MachineryError, NonconformanceError, UsageError
 from memqos.exploration import tree_program
 from memqos.exploration.cgroup_trees import Tolerances, cgroups_of, tree_findings, why_not_tried
@@ -268,8 +267,6 @@ class Judge:
             plan = self._node.plan(pods, case)
         except UsageError as error:
             return str(error)
-        if why := why_not_taken_over(population.plan, plan):
-            return why
         return next(filter(None, map(unable_to_start, plan.pods)), "")
 
     # ---- trees of cgroups

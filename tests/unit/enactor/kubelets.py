@@ -80,6 +80,26 @@ def _made(target, folders):
     return 0, b"", b""
 
 
+def _answer_commands(bench):
+    """Let the place in memory answer the commands that a session and an enactor run on a machine."""
+
+    def systemctl(argv, *_):
+        if argv[1] == "stop":
+            bench.cgroups.remove(CgroupPath.parse(f"/{argv[2]}"))
+        return 0, b"", b""
+
+    def removed(argv, *_):
+        for path in argv[2:]:
+            bench.target.put(path, b"")
+        return 0, b"", b""
+
+    bench.target.put("/run/memqos/kubelet/kubelet.log", b"")
+    bench.target.on(("mkdir",), lambda argv, *_: _made(bench.target, argv[2:]))
+    bench.target.on(("systemctl",), systemctl)
+    bench.target.on(("rm", "-f"), removed)
+    bench.target.on(("sh", "-c"), lambda *_: (0, b"", b""))
+
+
 @contextlib.contextmanager
 def enactor_on(bench, *, minor=36, binaries=None, dies="", started=None, **changes):
     """A kubelet enactor whose kubelet is the stand-in with these changes.
@@ -114,23 +134,7 @@ def enactor_on(bench, *, minor=36, binaries=None, dies="", started=None, **chang
         with tempfile.NamedTemporaryFile() as log:
             serve(orders, answers, lambda server: Supervisor(server, log.name, launch=launch, fetch=fetch))
 
-    bench.target.put("/run/memqos/kubelet/kubelet.log", b"")
-    bench.target.on(("mkdir",), lambda argv, *_: _made(bench.target, argv[2:]))
-
-    def systemctl(argv, *_):
-        if argv[1] == "stop":
-            bench.cgroups.remove(CgroupPath.parse(f"/{argv[2]}"))
-        return 0, b"", b""
-
-    bench.target.on(("systemctl",), systemctl)
-
-    def removed(argv, *_):
-        for path in argv[2:]:
-            bench.target.put(path, b"")
-        return 0, b"", b""
-
-    bench.target.on(("rm", "-f"), removed)
-    bench.target.on(("sh", "-c"), lambda *_: (0, b"", b""))
+    _answer_commands(bench)
     bench.target.open = lambda _: InProcess(work)
     with kubelet_session(bench.target) as session:
         enactor = Kubelet(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from memqos.engine.answer.finding import Finding, Subject, Verdict, subject_of
-from memqos.engine.answer.verdict import OOM_SCORE_ADJ
+from memqos.engine.answer.verdict import NO_CGROUP, NOT_READ, NOT_STARTED, OOM_SCORE_ADJ
 from memqos.engine.faults import FAULTS
 from memqos.engine.kubelet import Kubelet
 from memqos.engine.plan import Expected, Plan, PlannedCgroup, PlannedContainer, PlannedPod
@@ -131,6 +131,8 @@ _SIZES = frozenset(
 """The files of a pod that depend on its requests and limits, without memory QoS."""
 
 _BETWEEN_RUNS = frozenset({ContainerState.WAITING, ContainerState.TERMINATED})
+_GONE = frozenset({NO_CGROUP, NOT_READ, NOT_STARTED})
+"""Why a container without a cgroup is not observable; one whose files cannot be read may well run."""
 _LIMITS = frozenset({Knob.MEMORY_MAX, Knob.MEMORY_LIMIT_IN_BYTES})
 
 
@@ -235,8 +237,8 @@ class _Case:
         The status may still have one as running whose cgroup is gone: the kubelet has not noticed its end.
         """
         told = self.pod.status.containers.values() if self.pod.status is not None else ()
-        unread = {one.name for one in self.planned.containers if not any(found.observed for found in self._of(one))}
-        return bool(told) and all(one.restarts and (one.state in _BETWEEN_RUNS or one.name in unread) for one in told)
+        gone = {one.name for one in self.planned.containers if any(found.why_not in _GONE for found in self._of(one))}
+        return bool(told) and all(one.restarts and (one.state in _BETWEEN_RUNS or one.name in gone) for one in told)
 
 
 def _bytes(finding: Finding) -> int:

@@ -121,23 +121,26 @@ def test_all_files_of_such_a_pod():
 RESTARTED = {"restarts": 6}
 
 
-@pytest.mark.parametrize(("more", "read", "told"), [
+GONE, DENIED = "the cgroup does not exist", "the file could not be read: permission denied"
+
+
+@pytest.mark.parametrize(("more", "why_not", "told"), [
     # A pod that was resized while it crashed: 1.36.2 leaves memory.low and memory.max of the pod.
-    ({"status": status(state=ContainerState.TERMINATED, **RESTARTED)}, True, True),
-    ({"status": status(state=ContainerState.WAITING, **RESTARTED)}, True, True),
-    ({"status": status(state=ContainerState.TERMINATED)}, True, False),
-    ({"status": status(**RESTARTED)}, True, False),
+    ({"status": status(state=ContainerState.TERMINATED, **RESTARTED)}, DENIED, True),
+    ({"status": status(state=ContainerState.WAITING, **RESTARTED)}, DENIED, True),
+    ({"status": status(state=ContainerState.TERMINATED)}, DENIED, False),
+    ({"status": status(**RESTARTED)}, DENIED, False),
     # Running by its status, and its cgroup is gone.
-    ({"status": status(**RESTARTED)}, False, True),
-    ({"status": status()}, False, False),
-    ({}, True, False), ({}, False, False),
+    ({"status": status(**RESTARTED)}, GONE, True),
+    ({"status": status()}, GONE, False),
+    ({}, DENIED, False), ({}, GONE, False),
 ])  # fmt: skip
-def test_the_pod_whose_containers_are_all_between_two_runs(more, read, told):
+def test_the_pod_whose_containers_are_all_between_two_runs(more, why_not, told):
     one, under = web("40Mi", "128Mi", **more), kubelet("1.36", **QOS)
     held = {"memory.low": "33554432", "memory.max": "100663296"}
     plan, findings = judged(one, under, pod_files=held)
     unseen = [
-        replace(found, verdict=Verdict.NOT_OBSERVABLE, observed=found.observed if read else "")
+        replace(found, verdict=Verdict.NOT_OBSERVABLE, observed="", why_not=why_not)
         if found.subject.container
         else found
         for found in findings
