@@ -64,8 +64,8 @@ class Room:
         """The kubelet's rejection for the first resource that is short; None if the pod fits.
 
         The kubelet evicts other pods for a critical pod, so only critical pods' requests can reject it; the choice of
-        victims is not modelled. Not counted are the number of pods (`maxPods`) and resources without facts about the
-        node.
+        victims is not modelled. Not counted are the number of pods (`maxPods`), resources without facts about the node,
+        and the overhead that 1.36 counts a second time for running pods with pod-level requests.
         """
         held = self.critical if pod.is_critical else self.used
         for name, need in needs.items():
