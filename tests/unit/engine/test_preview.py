@@ -50,6 +50,25 @@ def test_the_release_itself_is_unknown(text):
     assert "1.38-preview plans by its public texts." in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("version", "release"),
+    [
+        ("v1.38.0-alpha.1.23+abc-dirty", "1.38-preview"),
+        ("v1.38.0", "1.38-preview"),
+        ("v1.37.2", "1.37"),
+        ("v1.32.13+k3s1", "1.32"),
+    ],
+)
+def test_a_kubelet_built_for_it_follows_it(version, release):
+    assert str(Release.of_kubelet(version)) == release
+
+
+@pytest.mark.parametrize("version", ["v1.39.0-alpha.0", "v0.0.0-master", "abc"])
+def test_a_kubelet_of_no_known_release(version):
+    with pytest.raises(UnknownNameError, match="Kubernetes release"):
+        Release.of_kubelet(version)
+
+
 def test_every_output_marks_it_as_not_released():
     plan = plan_of(swapping("1Gi", memory="1Gi"))
     assert plan_tree(plan).startswith("Kubernetes 1.38-preview (not released), cgroup driver cgroupfs")
